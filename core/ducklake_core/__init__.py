@@ -1,0 +1,1 @@
+"""What a DuckLake is, without Spark."""

@@ -1,0 +1,1 @@
+"""Parquet out and in, delete files, paths and storage. Runs on driver and executors; no catalog access."""

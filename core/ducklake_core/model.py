@@ -1,0 +1,268 @@
+"""Frozen values: what a DuckLake holds. No I/O; runs everywhere.
+
+Ids are distinct types so that two integers cannot be swapped. A snapshot range is `(start, end]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NewType
+from uuid import UUID
+
+SnapshotId = NewType("SnapshotId", int)
+SchemaId = NewType("SchemaId", int)
+TableId = NewType("TableId", int)
+ColumnId = NewType("ColumnId", int)
+DataFileId = NewType("DataFileId", int)
+DeleteFileId = NewType("DeleteFileId", int)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A row of `ducklake_snapshot` with its changes."""
+
+    snapshot_id: SnapshotId
+    snapshot_time: datetime
+    schema_version: int
+    next_catalog_id: int
+    next_file_id: int
+    changes: str | None = None
+    author: str | None = None
+    message: str | None = None
+    extra_info: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A node of a table's type tree: a column, a struct field, a list element, a map key or value.
+
+    `type` is DuckLake's type text; `struct`, `list` and `map` have children (`element`; `key`, `value`).
+    """
+
+    column_id: ColumnId
+    name: str
+    type: str
+    nulls_allowed: bool = True
+    initial_default: str | None = None
+    default_value: str | None = None  # None: no default (the catalog's text 'NULL')
+    default_value_type: str = "literal"  # 'literal' or 'expression'
+    children: tuple[Column, ...] = ()
+    comment: str | None = None
+
+    @property
+    def is_nested(self) -> bool:
+        return self.type in ("struct", "list", "map")
+
+    def walk(self) -> Iterator[Column]:
+        """Yield this node, then its descendants, depth first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def leaves(self) -> Iterator[Column]:
+        """Yield the descendants that hold values: those with statistics."""
+        return (node for node in self.walk() if not node.is_nested)
+
+    def child(self, name: str) -> Column | None:
+        """Find a child by name, regardless of case."""
+        return next((c for c in self.children if c.name.casefold() == name.casefold()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """One key of a partitioning: `transform` is identity, year, month, day, hour or bucket(N)."""
+
+    column_id: ColumnId
+    transform: str
+
+    @property
+    def bucket_count(self) -> int | None:
+        match = re.fullmatch(r"bucket\((\d+)\)", self.transform)
+        return int(match.group(1)) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """A live partitioning of a table. `partition_id` is negative until the commit numbers it."""
+
+    partition_id: int
+    keys: tuple[PartitionKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One sort expression, in DuckDB's SQL."""
+
+    expression: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SortOrder:
+    """A live sort order of a table. `sort_id` is negative until the commit numbers it."""
+
+    sort_id: int
+    keys: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedTable:
+    """A registered table of inlined rows, and the columns (of that schema version) that it has."""
+
+    name: str
+    schema_version: int
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A table as one snapshot sees it. `table_id` is negative until the commit numbers it."""
+
+    table_id: TableId
+    table_uuid: UUID
+    schema_id: SchemaId
+    schema_name: str
+    name: str
+    path: str
+    path_is_relative: bool
+    directory: str  # full path, with a trailing slash
+    columns: tuple[Column, ...]
+    next_column_id: int
+    partitioning: Partitioning | None = None
+    sort_order: SortOrder | None = None
+    comment: str | None = None
+    inlined_tables: tuple[InlinedTable, ...] = ()
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.schema_name}.{self.name}"
+
+    @property
+    def newest_inlined_table(self) -> InlinedTable | None:
+        return max(self.inlined_tables, key=lambda t: t.schema_version, default=None)
+
+    def column(self, name: str) -> Column | None:
+        """Find a top-level column by name, regardless of case."""
+        return next((c for c in self.columns if c.name.casefold() == name.casefold()), None)
+
+    def nodes(self) -> dict[ColumnId, Column]:
+        """Return every node of every column by its id."""
+        return {node.column_id: node for column in self.columns for node in column.walk()}
+
+    def with_columns(self, columns: tuple[Column, ...], next_column_id: int | None = None) -> TableVersion:
+        return replace(self, columns=columns, next_column_id=next_column_id or self.next_column_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Statistics of one leaf column over some rows, as texts of the catalog. None: unknown."""
+
+    column_id: ColumnId
+    value_count: int | None = None
+    null_count: int | None = None
+    min_value: str | None = None
+    max_value: str | None = None
+    contains_nan: bool | None = None
+    size_bytes: int | None = None
+    extra_stats: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumnStats:
+    """The bounding statistics of one leaf column over all rows a table ever had. None: unknown."""
+
+    column_id: ColumnId
+    contains_null: bool | None
+    contains_nan: bool | None
+    min_value: str | None
+    max_value: str | None
+    extra_stats: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStats:
+    """A row of `ducklake_table_stats` and its columns' bounds. `record_count` is gross."""
+
+    record_count: int
+    next_row_id: int
+    file_size_bytes: int
+    columns: dict[ColumnId, TableColumnStats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewDataFile:
+    """A Parquet file that was written and waits for its commit. Crosses from executor to driver."""
+
+    path: str
+    path_is_relative: bool  # to the table's directory
+    record_count: int
+    file_size_bytes: int
+    footer_size: int
+    column_stats: tuple[ColumnStats, ...]
+    partition_values: tuple[str | None, ...] | None = None  # one per key, or None when unpartitioned
+    has_row_ids: bool = False  # carries `_ducklake_internal_row_id`
+    encryption_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """A live delete file of one data file."""
+
+    delete_file_id: DeleteFileId
+    data_file_id: DataFileId
+    path: str  # full
+    stored_path: str
+    path_is_relative: bool
+    format: str
+    begin_snapshot: SnapshotId
+    delete_count: int
+    encryption_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A registered data file with what a reader needs to know of it."""
+
+    data_file_id: DataFileId
+    path: str  # full
+    begin_snapshot: SnapshotId
+    record_count: int
+    file_size_bytes: int
+    row_id_start: int | None
+    partial_max: SnapshotId | None = None
+    mapping: NameMapping | None = None
+    encryption_key: str | None = None
+    partition_id: int | None = None
+    delete_file: DeleteFile | None = None
+    inlined_deletes: tuple[int, ...] = ()  # positions in the file, sorted
+    partition_values: dict[int, str | None] = field(default_factory=dict)  # by key index
+
+
+@dataclass(frozen=True, slots=True)
+class NameMapping:
+    """How the columns of a file without field ids are found: by name, or from the hive path."""
+
+    mapping_id: int
+    entries: tuple[NameMappingEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NameMappingEntry:
+    source_name: str
+    target_field_id: ColumnId
+    is_partition: bool = False
+    children: tuple[NameMappingEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The idempotence key of one micro-batch, and who is committing it."""
+
+    stream: str
+    batch_id: int
+    query_id: str
+    run_id: str

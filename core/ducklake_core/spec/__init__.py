@@ -1,0 +1,1 @@
+"""What the format says: versions, catalog tables, types, text encodings. No I/O."""
