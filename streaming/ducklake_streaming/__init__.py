@@ -1,0 +1,1 @@
+"""Run streams into and out of a DuckLake: the command line and, later, jobs, metrics and maintenance."""
