@@ -1,0 +1,45 @@
+# `make` alone explains the targets. Each makes what it needs: the environment in .venv, and Java where Spark runs.
+
+SHELL := /bin/bash
+BIN := .venv/bin
+ENVIRONMENT := .venv/.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fuzz lock format clean
+
+help: ## explain the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(ENVIRONMENT) ## make a small lake in ./demo-lake, stream into it and show what is there
+	@$(BIN)/ducklake-stream demo
+
+test: $(ENVIRONMENT) ## run every test, with real PostgreSQL, DuckDB and Spark (ARGS="-k name" to choose)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)
+
+check: $(ENVIRONMENT) ## check format, lint, types, import rules and run the unit tests: seconds
+	@$(BIN)/ruff format --check --quiet . || { echo 'run "make format"'; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pytest -m "not slow" $(ARGS) tests/unit
+
+bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the floor (ARGS="--help" for the options)
+	@$(BIN)/python benchmarks/commit.py $(ARGS)
+
+fuzz: $(ENVIRONMENT) ## repeat the random walks of the tests for long
+	@$(BIN)/pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+
+format: $(ENVIRONMENT) ## format the code and mend what the linter can mend
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
+
+lock: $(ENVIRONMENT) ## choose the newest versions that pyproject.toml allows and write constraints.txt
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --custom-compile-command 'make lock' \
+		--no-emit-index-url --no-emit-find-links --group dev --output-file constraints.txt pyproject.toml
+
+clean: ## remove the environment, caches, builds and the demo lake
+	@rm -rf .venv build dist demo-lake .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(ENVIRONMENT): constraints.txt pyproject.toml scripts/environment.sh
+	@scripts/environment.sh
+	@touch $@
