@@ -1,0 +1,1 @@
+"""Tests. A package, so that `tests.fixtures` is ours whatever else is installed."""

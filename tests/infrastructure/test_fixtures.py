@@ -1,0 +1,120 @@
+"""The fixtures themselves: if these lie, every other test may."""
+
+import datetime as dt
+import os
+import select
+import shutil
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from tests.fixtures.catalogs import Catalog, MakeCatalog
+from tests.fixtures.oracle import Oracle, OracleError
+from tests.fixtures.postgres import PostgresDatabase, PostgresServer
+
+
+def test_postgres_server_does_not_run_as_root(postgres_server: PostgresServer) -> None:
+    process_id = (postgres_server.directory / "data" / "postmaster.pid").read_text().split()[0]
+
+    status = Path(f"/proc/{process_id}/status").read_text()
+
+    effective_user = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[2]
+    assert effective_user != "0"
+
+
+def test_each_test_gets_an_empty_database(postgres_database: PostgresDatabase) -> None:
+    with psycopg.connect(postgres_database.conninfo) as connection:
+        tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
+
+    assert tables == (0,)
+
+
+def test_postgres_server_ends_when_its_test_process_is_killed() -> None:
+    script = (
+        "import time; from tests.fixtures.postgres import run_postgres\n"
+        "with run_postgres() as server: print(server.directory, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        directory = Path(process.stdout.readline().strip())
+        server = os.pidfd_open(int((directory / "data" / "postmaster.pid").read_text().split()[0]))
+
+        process.kill()
+
+    ended, _, _ = select.select([server], [], [], 30)
+    os.close(server)
+    shutil.rmtree(directory)
+    assert ended
+
+
+def test_oracle_returns_python_values(oracle: Oracle) -> None:
+    rows = oracle.query("SELECT 1, 'x', 1.50::DECIMAL(9,2), NULL, TIMESTAMPTZ '2026-01-02 03:04:05+00', [1, 2]")
+
+    assert rows == [(1, "x", Decimal("1.50"), None, dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC), [1, 2])]
+
+
+def test_oracle_returns_arrow(oracle: Oracle) -> None:
+    table = oracle.arrow("SELECT 1::INTEGER AS i, {'a': 'x'} AS s")
+
+    assert table == pa.table({"i": pa.array([1], pa.int32()), "s": pa.array([{"a": "x"}])})
+
+
+def test_oracle_raises_what_duckdb_says_and_goes_on(oracle: Oracle) -> None:
+    with pytest.raises(OracleError, match="Table with name nowhere does not exist"):
+        oracle.query("FROM nowhere")
+
+    assert oracle.query("SELECT 1") == [(1,)]
+
+
+def test_killed_oracle_says_so(oracle: Oracle) -> None:
+    oracle.kill()
+
+    with pytest.raises(OracleError, match="ended"):
+        oracle.query("SELECT 1")
+
+
+def test_two_oracles_share_a_lake(catalog: Catalog) -> None:
+    with Oracle() as first, Oracle() as second:
+        first.attach(catalog.attach, data_path=catalog.data_path)
+        second.attach(catalog.attach)
+
+        first.execute("CREATE TABLE t (i INTEGER)")
+        second.execute("INSERT INTO t VALUES (1)")
+
+        assert first.query("FROM t") == [(1,)]
+
+
+def test_attach_takes_options_of_duckdb(catalog: Catalog, oracle: Oracle) -> None:
+    oracle.attach(catalog.attach, data_path=catalog.data_path, data_inlining_row_limit=0)
+    oracle.execute("CREATE TABLE t AS SELECT 1 AS i")
+
+    assert len(catalog.dump()["ducklake_data_file"]) == 1
+
+
+def test_dump_holds_every_row_and_its_column_names(catalog: Catalog, oracle: Oracle) -> None:
+    oracle.attach(catalog.attach, data_path=catalog.data_path)
+    oracle.execute("CREATE TABLE t AS SELECT 7 AS i")
+
+    dump, columns = catalog.dump(), catalog.columns()
+
+    assert dump.keys() == columns.keys()
+    assert [row[-1] for row in dump["ducklake_inlined_data_1_1"]] == [7]
+    assert columns["ducklake_snapshot"] == (
+        "snapshot_id",
+        "snapshot_time",
+        "schema_version",
+        "next_catalog_id",
+        "next_file_id",
+    )
+
+
+def test_each_made_catalog_is_a_different_place(make_catalog: MakeCatalog) -> None:
+    first, second = make_catalog(), make_catalog()
+
+    assert first.url != second.url
+    assert first.data_path != second.data_path
