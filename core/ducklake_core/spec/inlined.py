@@ -1,0 +1,80 @@
+"""How a table's columns are declared in its table of inlined rows, and which columns cannot be there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ducklake_core.errors import UnsupportedType
+from ducklake_core.model import Column
+from ducklake_core.spec.types import decimal_parameters
+
+# Names the table of inlined rows has itself, or the extension refuses there (compared regardless of case).
+RESERVED_NAMES = frozenset(
+    ("row_id", "begin_snapshot", "end_snapshot", "_ducklake_internal_row_id", "_ducklake_internal_snapshot_id")
+)
+# https://www.postgresql.org/docs/current/ddl-system-columns.html: no table can have a column of these names.
+_POSTGRESQL_SYSTEM_NAMES = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
+_POSTGRESQL_NAME_BYTES = 63  # NAMEDATALEN - 1
+
+_POSTGRESQL: Mapping[str, str] = {
+    "boolean": "BOOLEAN",
+    "int8": "SMALLINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "INTEGER",
+    "uint16": "INTEGER",
+    "uint32": "BIGINT",
+    "float32": "REAL",
+    "float64": "DOUBLE PRECISION",
+    "time": "TIME",
+    "timetz": "TIME WITH TIME ZONE",
+    "interval": "INTERVAL",
+    # Bytes, since a text of PostgreSQL cannot hold the character NUL.
+    "varchar": "BYTEA",
+    "json": "BYTEA",
+    "blob": "BYTEA",
+    "uuid": "UUID",
+}
+_SQLITE: Mapping[str, str] = {
+    **dict.fromkeys(("boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "BIGINT"),
+    "blob": "BLOB",
+}
+
+
+def inlined_type(column: Column, dialect: str) -> str:
+    """Return the declared type of a column in the table of inlined rows; `VARCHAR` is the text of the value."""
+    if column.type in ("variant", "geometry", "unknown"):
+        raise UnsupportedType(f"column '{column.name}' of type '{column.type}' cannot be inlined", column=column.name)
+    if dialect == "sqlite":
+        return _SQLITE.get(column.type, "VARCHAR")
+    parameters = decimal_parameters(column.type)
+    if parameters is not None:
+        return f"DECIMAL({parameters[0]},{parameters[1]})"
+    return _POSTGRESQL.get(column.type, "VARCHAR")
+
+
+def find_uninlinable(columns: Sequence[Column], dialect: str) -> str | None:
+    """Return the reason why rows of these columns cannot be inlined, or None when they can."""
+    reasons = (_reason(column, dialect) for column in columns)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _reason(column: Column, dialect: str) -> str | None:
+    name = column.name.lower()
+    if name in RESERVED_NAMES:
+        return f"column '{column.name}' has a name that tables of inlined rows use themselves"
+    homeless = next((node for node in column.walk() if node.type in ("variant", "geometry", "unknown")), None)
+    if homeless is not None:
+        return f"column '{column.name}' holds values of type '{homeless.type}'"
+    return _postgresql_reason(column) if dialect == "postgresql" else None
+
+
+def _postgresql_reason(column: Column) -> str | None:
+    if len(column.name.encode()) > _POSTGRESQL_NAME_BYTES:
+        return f"column '{column.name}' has a name longer than {_POSTGRESQL_NAME_BYTES} bytes"
+    if column.name.lower() in _POSTGRESQL_SYSTEM_NAMES:
+        return f"column '{column.name}' has the name of a system column of PostgreSQL"
+    if column.type == "time_ns":  # inside a container it is text, and can
+        return f"column '{column.name}' is of type 'time_ns', which PostgreSQL does not have"
+    return None
