@@ -1,0 +1,351 @@
+"""Arrow values ⇄ PostgreSQL's binary format, a column at a time. Pure; runs where the commit runs.
+
+A cell is `int32 length + bytes`, NULL is the length -1: the same in COPY (`copy_buffer`) and in array parameters
+(`array_parameter`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ducklake_core.errors import UnsupportedType
+from ducklake_core.model import Column
+from ducklake_core.spec.arrays import plain, single
+from ducklake_core.spec.inlined import inlined_type
+from ducklake_core.spec.temporal_text import parse_timetz
+from ducklake_core.spec.text import from_text, to_text
+from ducklake_core.spec.types import arrow_type, decimal_parameters
+
+_COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+_COPY_TRAILER = b"\xff\xff"
+_NOTHING = pa.scalar(b"")
+_NULL = b"\xff\xff\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresType:
+    """A type of PostgreSQL: its name in SQL, its OID and that of its array type (pg_type.dat, fixed for ever)."""
+
+    name: str
+    oid: int
+    array_oid: int
+
+
+_TYPES: Mapping[str, PostgresType] = {
+    type_.name: type_
+    for type_ in (
+        PostgresType("BOOLEAN", 16, 1000),
+        PostgresType("BYTEA", 17, 1001),
+        PostgresType("BIGINT", 20, 1016),
+        PostgresType("SMALLINT", 21, 1005),
+        PostgresType("INTEGER", 23, 1007),
+        PostgresType("REAL", 700, 1021),
+        PostgresType("DOUBLE PRECISION", 701, 1022),
+        PostgresType("VARCHAR", 1043, 1015),
+        PostgresType("TIME", 1083, 1183),
+        PostgresType("INTERVAL", 1186, 1187),
+        PostgresType("TIME WITH TIME ZONE", 1266, 1270),
+        PostgresType("NUMERIC", 1700, 1231),
+        PostgresType("UUID", 2950, 2951),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of one column, back to back. All are `width` bytes, or, where that is 0, end at `ends`."""
+
+    count: int
+    data: np.ndarray
+    width: int
+    ends: np.ndarray | None = None
+
+
+def postgres_type(column: Column) -> PostgresType:
+    """Return the type of a column in the table of inlined rows."""
+    name = inlined_type(column, "postgresql")
+    return _TYPES["NUMERIC" if name.startswith("DECIMAL") else name]
+
+
+def encode_column(array: pa.Array | pa.ChunkedArray, column: Column) -> Cells:
+    """Return the cells of values of type `arrow_type(column)`."""
+    array = plain(single(array))
+    encode = _ENCODERS.get(column.type)
+    if encode is not None:
+        return encode(array)
+    parameters = decimal_parameters(column.type)
+    if parameters is not None:
+        return _numeric_cells(array, *parameters)
+    return _text_cells(array, column)
+
+
+def int64_cells(values: np.ndarray) -> Cells:
+    """Return the cells of numbers without nulls, such as row ids."""
+    return _fixed_cells(values, _INT64, None)
+
+
+def constant_cells(value: int | None, count: int) -> Cells:
+    """Return `count` times the same bigint, or NULL."""
+    cell = _NULL if value is None else struct.pack(">iq", 8, value)
+    return Cells(count, np.frombuffer(cell * count, np.uint8), len(cell))
+
+
+def copy_buffer(cells: Sequence[Cells]) -> bytes:
+    """Interleave the columns' cells into the bytes of a binary COPY."""
+    rows = cells[0].count
+    blocks = _adjacent_blocks([constant_bytes(struct.pack(">h", len(cells)), rows), *cells])
+    if rows == 0:
+        body: pa.Buffer | bytes = b""
+    elif len(blocks) == 1:
+        body = blocks[0].data.tobytes()
+    else:
+        body = pc.call_function("binary_join_element_wise", [*map(_binary_array, blocks), _NOTHING]).buffers()[2]
+    return b"".join((_COPY_HEADER, body, _COPY_TRAILER))
+
+
+def array_parameter(cells: Cells, element_oid: int) -> bytes:
+    """Return a one-dimensional array in the binary format of a bind parameter."""
+    if cells.count == 0:
+        return struct.pack(">iiI", 0, 0, element_oid)
+    has_nulls = int(cells.width in (0, len(_NULL)))
+    return struct.pack(">iiIii", 1, has_nulls, element_oid, cells.count, 1) + cells.data.tobytes()
+
+
+def constant_bytes(piece: bytes, count: int) -> Cells:
+    return Cells(count, np.frombuffer(piece * count, np.uint8), len(piece))
+
+
+def _adjacent_blocks(cells: Sequence[Cells]) -> list[Cells]:
+    """Merge neighbours of fixed width into one: Arrow then has fewer pieces to join."""
+    blocks: list[Cells] = []
+    run: list[Cells] = []
+    for one in cells:
+        if one.width:
+            run.append(one)
+            continue
+        blocks += [_merged(run)] if run else []
+        blocks.append(one)
+        run = []
+    return [*blocks, _merged(run)] if run else blocks
+
+
+def _merged(run: Sequence[Cells]) -> Cells:
+    if len(run) == 1:
+        return run[0]
+    count, width = run[0].count, sum(one.width for one in run)
+    matrix = np.concatenate([one.data.reshape(count, one.width) for one in run], axis=1)
+    return Cells(count, matrix.reshape(-1), width)
+
+
+def _binary_array(cells: Cells) -> pa.Array:
+    offsets = np.zeros(cells.count + 1, np.int32)
+    offsets[1:] = np.arange(1, cells.count + 1) * cells.width if cells.ends is None else cells.ends
+    return pa.Array.from_buffers(pa.binary(), cells.count, [None, pa.py_buffer(offsets), pa.py_buffer(cells.data)])
+
+
+# ------------------------------------------------------------------------------------------- encode
+
+
+def _cell_type(value: str) -> np.dtype:
+    return np.dtype([("length", ">i4"), ("value", value)])
+
+
+_INT16, _INT32, _INT64 = _cell_type(">i2"), _cell_type(">i4"), _cell_type(">i8")
+_BOOL, _FLOAT32, _FLOAT64 = _cell_type("u1"), _cell_type(">f4"), _cell_type(">f8")
+_UUID = _cell_type("V16")
+_INTERVAL = np.dtype([("length", ">i4"), ("microseconds", ">i8"), ("days", ">i4"), ("months", ">i4")])
+_TIMETZ = np.dtype([("length", ">i4"), ("microseconds", ">i8"), ("zone", ">i4")])
+_ARROW_INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+
+
+def _validity(array: pa.Array) -> np.ndarray | None:
+    """Return one boolean per row, or None when no row is null."""
+    if array.null_count == 0:
+        return None
+    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].view(bool)
+
+
+def _values(array: pa.Array, type_: str | np.dtype) -> np.ndarray:
+    """Return the values of a fixed-width array; those of nulls are arbitrary."""
+    dtype = np.dtype(type_)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def _fixed_cells(values: np.ndarray, dtype: np.dtype, valid: np.ndarray | None) -> Cells:
+    cells = np.empty(len(values), dtype)
+    cells["length"] = dtype.itemsize - 4
+    cells["value"] = values
+    return _packed(cells, valid)
+
+
+def _packed(cells: np.ndarray, valid: np.ndarray | None) -> Cells:
+    """Return cells as they are, or, where there are nulls, with these shortened to their length."""
+    count, width = len(cells), cells.dtype.itemsize
+    data = cells.view(np.uint8)
+    if valid is None:
+        return Cells(count, data, width)
+    cells["length"][~valid] = -1
+    keep = np.ones((count, width), bool)
+    keep[:, 4:] = valid[:, None]
+    return Cells(count, data[keep.reshape(-1)], 0, np.cumsum(np.where(valid, width, 4)))
+
+
+def _number_encoder(arrow: str, cell: np.dtype) -> Callable[[pa.Array], Cells]:
+    return lambda array: _fixed_cells(_values(array, arrow), cell, _validity(array))
+
+
+def _boolean_cells(array: pa.Array) -> Cells:
+    bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
+    return _fixed_cells(bits[array.offset : array.offset + len(array)], _BOOL, _validity(array))
+
+
+def _bytes_cells(array: pa.Array) -> Cells:
+    """Return the cells of a string or binary array: its bytes with a length before each value."""
+    count = len(array)
+    valid = _validity(array)
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, count + 1, array.offset * 4) if count else np.zeros(1, np.int32)
+    if valid is not None:
+        return _bytes_cells_with_nulls(array, valid)
+    lengths = np.diff(offsets)
+    ends = offsets[1:] - offsets[0] + np.arange(4, 4 * count + 1, 4)
+    total = int(ends[-1]) if count else 0
+    data = np.empty(total, np.uint8)
+    is_length = np.zeros(total, bool)
+    positions = (ends - lengths - 4)[:, None] + _FOUR
+    is_length[positions] = True
+    data[positions] = lengths.astype(">i4").view(np.uint8).reshape(-1, 4)
+    if total > 4 * count:
+        data[~is_length] = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+    return Cells(count, data, 0, ends)
+
+
+_FOUR = np.arange(4)
+
+
+def _bytes_cells_with_nulls(array: pa.Array, valid: np.ndarray) -> Cells:
+    filled = _bytes_cells(array.fill_null(b"" if pa.types.is_binary(array.type) else ""))
+    ends = filled.ends if filled.ends is not None else np.zeros(0)
+    filled.data[(ends[~valid] - 4)[:, None] + _FOUR] = 0xFF
+    return filled
+
+
+def _text_cells(array: pa.Array, column: Column) -> Cells:
+    text = to_text(array, column)
+    if column.is_nested and pc.any(pc.match_substring(text, "\x00")).as_py():
+        raise UnsupportedType(
+            f"column '{column.name}' holds a NUL character inside a {column.type}: PostgreSQL cannot store that text",
+            column=column.name,
+        )
+    return _bytes_cells(text)
+
+
+def _uuid_cells(array: pa.Array) -> Cells:
+    return _fixed_cells(_values(array, "V16"), _UUID, _validity(array))
+
+
+def _interval_cells(array: pa.Array) -> Cells:
+    values = _values(array, _ARROW_INTERVAL)
+    valid = _validity(array)
+    nanoseconds = values["nanoseconds"] if valid is None else np.where(valid, values["nanoseconds"], 0)
+    if np.any(nanoseconds % 1000):
+        raise UnsupportedType("an interval finer than a microsecond cannot be stored in DuckLake")
+    cells = np.empty(len(values), _INTERVAL)
+    cells["length"], cells["days"], cells["months"] = 16, values["days"], values["months"]
+    cells["microseconds"] = nanoseconds // 1000
+    return _packed(cells, valid)
+
+
+def _timetz_cells(array: pa.Array) -> Cells:
+    cells = np.empty(len(array), _TIMETZ)
+    cells["length"] = 12
+    times = [parse_timetz(text) if text is not None else (0, 0) for text in array.to_pylist()]
+    cells["microseconds"] = [microseconds for microseconds, _ in times]
+    cells["zone"] = [-offset for _, offset in times]  # PostgreSQL counts westward
+    return _packed(cells, _validity(array))
+
+
+def _numeric_cells(array: pa.Array, precision: int, scale: int) -> Cells:
+    """Return cells of fixed width: digits in base 10000 around the point; PostgreSQL strips the zeros."""
+    padding = -scale % 4  # decimal digits that complete the last group
+    group_count = (precision - scale + 3) // 4 + (scale + 3) // 4
+    digits = _small_groups if precision + padding <= 18 else _large_groups
+    negative, groups = digits(array, padding, group_count)
+    dtype = np.dtype([("length", ">i4"), ("head", ">i2", 4), ("groups", ">i2", group_count)])
+    cells = np.empty(len(array), dtype)
+    cells["length"] = dtype.itemsize - 4
+    cells["head"] = (group_count, (precision - scale + 3) // 4 - 1, 0, scale)
+    cells["head"][:, 2] = np.where(negative, 0x4000, 0)
+    cells["groups"] = groups
+    return _packed(cells, _validity(array))
+
+
+def _small_groups(array: pa.Array, padding: int, group_count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Split decimals whose unscaled value fits an int64, the lower half of Arrow's 128 bits."""
+    values = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
+    shifted = np.abs(values) * 10**padding
+    return values < 0, shifted[:, None] // 10000 ** np.arange(group_count - 1, -1, -1) % 10000
+
+
+def _large_groups(array: pa.Array, padding: int, group_count: int) -> tuple[np.ndarray, np.ndarray]:
+    unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset).fill_null(
+        0
+    )
+    text = pc.utf8_lpad(pc.abs(unscaled).cast(pa.string()), group_count * 4 - padding, "0")
+    characters = np.frombuffer(text.buffers()[2], np.uint8)[: len(array) * (group_count * 4 - padding)]
+    digits = np.zeros((len(array), group_count * 4), np.int16)
+    digits[:, : group_count * 4 - padding] = characters.reshape(len(array), -1) - ord("0")
+    negative = pc.less(unscaled, pa.scalar(0, unscaled.type)).to_numpy(zero_copy_only=False)
+    return negative, digits.reshape(len(array), group_count, 4) @ np.array([1000, 100, 10, 1], np.int16)
+
+
+_ENCODERS: Mapping[str, Callable[[pa.Array], Cells]] = {
+    "boolean": _boolean_cells,
+    "int8": _number_encoder("<i1", _INT16),
+    "int16": _number_encoder("<i2", _INT16),
+    "int32": _number_encoder("<i4", _INT32),
+    "int64": _number_encoder("<i8", _INT64),
+    "uint8": _number_encoder("<u1", _INT32),
+    "uint16": _number_encoder("<u2", _INT32),
+    "uint32": _number_encoder("<u4", _INT64),
+    "float32": _number_encoder("<f4", _FLOAT32),
+    "float64": _number_encoder("<f8", _FLOAT64),
+    "time": _number_encoder("<i8", _INT64),
+    "timetz": _timetz_cells,
+    "interval": _interval_cells,
+    "varchar": _bytes_cells,
+    "json": _bytes_cells,
+    "blob": _bytes_cells,
+    "uuid": _uuid_cells,
+}
+
+
+# ------------------------------------------------------------------------------------------- decode
+
+
+def select_cast(column: Column) -> str | None:
+    """Return the type to which a SELECT casts the column before `decode_column` reads it, None for no cast.
+
+    As text, since psycopg's own values are slow to make (decimal, uuid) or cannot hold all (`24:00:00`, months).
+    """
+    name = postgres_type(column).name
+    return "text" if name in ("NUMERIC", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "UUID") else None
+
+
+def decode_column(values: list[object], column: Column) -> pa.Array:
+    """Return the Arrow array of `arrow_type(column)` of values that psycopg read, with `select_cast` applied."""
+    name = postgres_type(column).name
+    type_ = arrow_type(column)
+    if name == "BYTEA":
+        array = pa.array(values, pa.binary())
+        return array if column.type == "blob" else from_text(array.cast(pa.string()), column)
+    if name == "VARCHAR" or select_cast(column) is not None:
+        return from_text(pa.array(values, pa.string()), column)
+    return pa.array(values, type_)
