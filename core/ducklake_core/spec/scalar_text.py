@@ -139,11 +139,16 @@ def _cast_from_text(texts: pa.Array, type_: pa.DataType) -> pa.Array:
         return pc.utf8_trim_whitespace(texts).cast(type_)
 
 
-def _boolean_from_text(texts: pa.Array, _: pa.DataType) -> pa.Array:
-    try:
-        return pa.array([None if t is None else _BOOLEANS[t.strip().lower()] for t in texts.to_pylist()], pa.bool_())
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
+def _boolean_from_text(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    return pa.array([None if t is None else parse_boolean(t) for t in texts.to_pylist()], type_)
+
+
+def parse_boolean(text: str) -> bool:
+    """Parse a boolean as DuckDB's cast does; raise ValueError when it is none."""
+    value = _BOOLEANS.get(text.strip().lower())
+    if value is None:
+        raise ValueError(text)
+    return value
 
 
 def _blob_from_text(texts: pa.Array, type_: pa.DataType) -> pa.Array:

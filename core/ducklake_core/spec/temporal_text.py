@@ -80,7 +80,7 @@ def time_to_text(array: pa.Array) -> pa.Array:
         pa.int64(),
         (0, _DAY_SECONDS * ticks - 1),
         lambda a: _trim_fraction(a.cast(pa.string()), unit),
-        lambda v: _clock(v, ticks),
+        lambda v: format_time(v, ticks),
     )
 
 
@@ -124,7 +124,7 @@ def format_timestamp(value: int, ticks: int, suffix: str) -> str:
     if abs(value) == INFINITE_TICKS:
         return "infinity" if value > 0 else "-infinity"
     days, rest = divmod(value, _DAY_SECONDS * ticks)
-    return f"{format_date(days)} {_clock(rest, ticks)}{suffix}"
+    return f"{format_date(days)} {format_time(rest, ticks)}{suffix}"
 
 
 def format_interval(months: int, days: int, nanoseconds: int) -> str:
@@ -133,7 +133,7 @@ def format_interval(months: int, days: int, nanoseconds: int) -> str:
     parts = [_counted(years, "year"), _counted(months, "month"), _counted(days, "day")]
     microseconds = _split_toward_zero(nanoseconds, 1000)[0]
     if microseconds or not any(parts):
-        parts.append(("-" if microseconds < 0 else "") + _clock(abs(microseconds), 10**6))
+        parts.append(("-" if microseconds < 0 else "") + format_time(abs(microseconds), 10**6))
     return " ".join(part for part in parts if part)
 
 
@@ -147,7 +147,8 @@ def _split_toward_zero(value: int, by: int) -> tuple[int, int]:
     return sign * quotient, sign * rest
 
 
-def _clock(value: int, ticks: int) -> str:
+def format_time(value: int, ticks: int) -> str:
+    """Format ticks since midnight, or of an interval, which may be longer than a day."""
     seconds, fraction = divmod(value, ticks)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     digits = len(str(ticks)) - 1

@@ -1,0 +1,177 @@
+"""The smallest and the largest value of a leaf column, as texts of the catalog, and how two such texts compare. Pure.
+
+As the extension does: numbers and moments compare by value with NaN as the largest, everything else by its text, which
+for blobs, intervals and times with an offset is not the order of the values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ducklake_core.spec import temporal_text as temporal
+from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.scalar_text import parse_boolean, scalar_to_text
+from ducklake_core.spec.types import decimal_parameters
+
+Bounds = tuple[str | None, str | None]
+UNKNOWN: Bounds = (None, None)
+_MICROSECONDS, _NANOSECONDS = 10**6, 10**9
+
+
+def find_bounds(values: pa.Array, type_: str) -> Bounds:
+    """Return the texts of the smallest and the largest of some values, of which at least one is not null."""
+    find = _FINDERS.get(type_)
+    if find is not None:
+        return find(values)
+    return _decimal_bounds(values, type_) if type_.startswith("decimal") else _text_bounds(values, type_)
+
+
+def order_of(type_: str) -> Callable[[str], Any]:  # Any: any key that can be compared with its like
+    """Return what makes a comparable key of a bound's text; it raises ValueError when that is no such value."""
+    return _decimal_key if type_.startswith("decimal") else _KEYS.get(type_, _text_key)
+
+
+# --------------------------------------------------------------------------------------------- find
+
+
+def _present(array: pa.Array, dtype: str) -> np.ndarray:
+    """Return the values that are not null, of an array of fixed width."""
+    width = np.dtype(dtype).itemsize
+    values = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * width)
+    return values[array.is_valid().to_numpy(zero_copy_only=False)] if array.null_count else values
+
+
+def _number_finder(dtype: str, to_text: Callable[[int], str] = str) -> Callable[[pa.Array], Bounds]:
+    def find(array: pa.Array) -> Bounds:
+        values = _present(array, dtype)
+        return to_text(int(values.min())), to_text(int(values.max()))
+
+    return find
+
+
+def _float_finder(dtype: str) -> Callable[[pa.Array], Bounds]:
+    def find(array: pa.Array) -> Bounds:
+        values = _present(array, dtype)
+        return _float_text(values, np.fmin.reduce(values)), _float_text(values, values.max())
+
+    return find
+
+
+def _float_text(values: np.ndarray, bound: np.floating[Any]) -> str:  # Any: the width of the float
+    if bound == 0:  # 0.0 and -0.0 are equal: the first one counts
+        bound = values[np.flatnonzero(values == 0)[0]]
+    return str(bound)
+
+
+def _boolean_bounds(array: pa.Array) -> Bounds:
+    return ("true" if pc.all(array).as_py() else "false"), ("true" if pc.any(array).as_py() else "false")
+
+
+def _decimal_bounds(array: pa.Array, type_: str) -> Bounds:
+    precision, scale = decimal_parameters(type_) or (0, 0)
+    if precision > 18:
+        return _extreme_texts(array, type_)
+    # The unscaled value fits the lower half of Arrow's 128 bits.
+    halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
+    values = halves[array.is_valid().to_numpy(zero_copy_only=False)] if array.null_count else halves
+    return _decimal_text(int(values.min()), precision, scale), _decimal_text(int(values.max()), precision, scale)
+
+
+def _decimal_text(unscaled: int, precision: int, scale: int) -> str:
+    if scale == 0:
+        return str(unscaled)
+    digits = str(abs(unscaled)).rjust(scale + (precision > scale), "0")
+    return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _extreme_texts(array: pa.Array, type_: str) -> Bounds:
+    extremes = pc.min_max(array)
+    low, high = scalar_to_text(pa.array([extremes["min"], extremes["max"]], array.type), type_).to_pylist()
+    return low, high
+
+
+def _text_bounds(array: pa.Array, type_: str) -> Bounds:
+    extremes = pc.min_max(scalar_to_text(array, type_))
+    return extremes["min"].as_py(), extremes["max"].as_py()
+
+
+def _string_bounds(array: pa.Array) -> Bounds:
+    """Return the bounds of strings; one that contains NUL cannot be a bound and is unknown.
+
+    When both are, the part of the smaller before its NUL stands for it: two unknown bounds look like those of a column
+    of nulls, and the extension would take the next rows' bounds for all.
+    """
+    extremes = pc.min_max(plain(array))
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    if "\x00" in high:
+        return low.partition("\x00")[0] if "\x00" in low else low, None
+    return None if "\x00" in low else low, high
+
+
+def _timestamp_finder(ticks: int, suffix: str = "") -> Callable[[pa.Array], Bounds]:
+    return _number_finder("<i8", lambda value: temporal.format_timestamp(value, ticks, suffix))
+
+
+_FINDERS: Mapping[str, Callable[[pa.Array], Bounds]] = {
+    "boolean": _boolean_bounds,
+    **{f"int{bits}": _number_finder(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": _number_finder(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("int128", "uint128"), lambda array: _extreme_texts(array, "int128")),
+    "float32": _float_finder("<f4"),
+    "float64": _float_finder("<f8"),
+    "date": _number_finder("<i4", temporal.format_date),
+    "time": _number_finder("<i8", lambda value: temporal.format_time(value, _MICROSECONDS)),
+    "time_ns": _number_finder("<i8", lambda value: temporal.format_time(value, _NANOSECONDS)),
+    "timestamp": _timestamp_finder(_MICROSECONDS),
+    "timestamp_s": _timestamp_finder(1),
+    "timestamp_ms": _timestamp_finder(1000),
+    "timestamp_ns": _timestamp_finder(_NANOSECONDS),
+    "timestamptz": _timestamp_finder(_MICROSECONDS, "+00"),
+    "varchar": _string_bounds,
+    "json": _string_bounds,
+}
+
+
+# ------------------------------------------------------------------------------------------ compare
+
+
+def _text_key(text: str) -> str:
+    return text  # code points compare as their UTF-8 bytes do
+
+
+def _float_key(text: str) -> tuple[bool, float]:
+    value = float(text)
+    return (True, 0.0) if np.isnan(value) else (False, value)
+
+
+def _moment_key(text: str) -> float:
+    value = temporal.parse_timestamp(text, _NANOSECONDS)
+    return math.copysign(math.inf, value) if abs(value) == temporal.INFINITE_TICKS else value
+
+
+def _decimal_key(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise ValueError(text) from None
+
+
+_KEYS: Mapping[str, Callable[[str], Any]] = {  # Any: see order_of
+    "boolean": parse_boolean,
+    **dict.fromkeys((f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64, 128)), int),
+    "float32": _float_key,
+    "float64": _float_key,
+    "date": temporal.parse_date,
+    **dict.fromkeys(
+        ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"),
+        _moment_key,
+    ),
+    **dict.fromkeys(("time", "time_ns"), lambda text: temporal.parse_time(text, _NANOSECONDS)),
+}

@@ -1,0 +1,138 @@
+"""Column statistics: of rows that are about to be written, and of a table once they are. Pure.
+
+A table's bounds only ever widen: DuckDB trusts them so far that a bound narrower than the data gives wrong results,
+while an unknown bound (None) costs nothing but speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
+from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of
+from ducklake_core.spec.arrays import leaves, single
+
+# Strings have no bounds when there are only nulls, and none either when the bounds contain NUL.
+_AMBIGUOUS_TYPES = ("varchar", "json")
+
+
+def column_stats(table: pa.Table, columns: Sequence[Column]) -> tuple[ColumnStats, ...]:
+    """Return the statistics of each leaf of the columns, in the texts of inlined rows.
+
+    The table's columns are those of `columns`, in that order and of type `arrow_type`. A NaN is the largest number, and
+    `contains_nan` stays unknown, as the extension has it for inlined rows.
+    """
+    return tuple(
+        _leaf_stats(leaf, values)
+        for index, column in enumerate(columns)
+        for leaf, values in leaves(single(table.column(index)), column)
+    )
+
+
+def _leaf_stats(leaf: Column, values: pa.Array) -> ColumnStats:
+    null_count = values.null_count
+    value_count = len(values) - null_count
+    low, high = find_bounds(values, leaf.type) if value_count else UNKNOWN
+    return ColumnStats(leaf.column_id, value_count, null_count, low, high)
+
+
+def merge_table_stats(
+    old: TableStats | None, added: Sequence[ColumnStats], columns: Sequence[Column]
+) -> dict[ColumnId, TableColumnStats]:
+    """Return the column statistics of a table after rows with the statistics `added` came to it.
+
+    The first rows of a table make one entry per leaf. Later ones widen the entries there are; a column that was added
+    in between has none, and gets none, since nobody knows the rows before.
+    """
+    leaf_of = {leaf.column_id: (leaf, repeated) for leaf, repeated in _leaves(columns, repeated=False)}
+    by_id = {stats.column_id: stats for stats in added}
+    if old is None:
+        return {column_id: _first(by_id.get(column_id, ColumnStats(column_id))) for column_id in leaf_of}
+    return {
+        column_id: _widened(bounds, by_id[column_id], leaf_of[column_id], old.record_count)
+        if column_id in by_id and column_id in leaf_of
+        else bounds
+        for column_id, bounds in old.columns.items()
+    }
+
+
+def changed_stats(old: TableStats | None, new: Mapping[ColumnId, TableColumnStats]) -> list[TableColumnStats]:
+    """Return the entries that are not already in the catalog."""
+    known = {} if old is None else old.columns
+    return [stats for column_id, stats in new.items() if known.get(column_id) != stats]
+
+
+def _leaves(columns: Sequence[Column], *, repeated: bool) -> Iterator[tuple[Column, bool]]:
+    """Yield each leaf, and whether it is inside a list or map, where a row may hold none of its values."""
+    for column in columns:
+        if column.is_nested:
+            yield from _leaves(column.children, repeated=repeated or column.type != "struct")
+        else:
+            yield column, repeated
+
+
+def _first(stats: ColumnStats) -> TableColumnStats:
+    return TableColumnStats(
+        stats.column_id,
+        None if stats.null_count is None else stats.null_count > 0,
+        stats.contains_nan,
+        stats.min_value,
+        stats.max_value,
+        stats.extra_stats,
+    )
+
+
+def _widened(
+    old: TableColumnStats, added: ColumnStats, leaf: tuple[Column, bool], record_count: int
+) -> TableColumnStats:
+    new = _first(added)
+    low, high = _wider_bounds(old, added, leaf, record_count)
+    return replace(
+        old,
+        contains_null=_either(old.contains_null, new.contains_null),
+        contains_nan=_either(old.contains_nan, new.contains_nan),
+        min_value=low,
+        max_value=high,
+        extra_stats=old.extra_stats if old.extra_stats == added.extra_stats else None,
+    )
+
+
+def _either(*flags: bool | None) -> bool | None:
+    return None if None in flags else any(flags)
+
+
+def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: tuple[Column, bool], record_count: int) -> Bounds:
+    if added.value_count == 0:
+        return old.min_value, old.max_value
+    if old.min_value is None and old.max_value is None:
+        return (added.min_value, added.max_value) if _has_no_value(old, leaf, record_count) else UNKNOWN
+    key = order_of(leaf[0].type)
+    try:
+        low = _chosen(old.min_value, added.min_value, lambda a, b: key(b) < key(a))
+        high = _chosen(old.max_value, added.max_value, lambda a, b: key(b) > key(a))
+    except ValueError:  # a text that is no value of the type: whoever wrote it, the bounds are unknown now
+        return UNKNOWN
+    return low, high
+
+
+def _chosen(old: str | None, new: str | None, is_beyond: Callable[[str, str], bool]) -> str | None:
+    if old is None or new is None:
+        return None
+    return new if old != new and is_beyond(old, new) else old
+
+
+def _has_no_value(old: TableColumnStats, leaf: tuple[Column, bool], record_count: int) -> bool:
+    """Tell whether missing bounds mean that there was no value so far; else they are unknown.
+
+    The catalog does not tell the two apart, and the extension always assumes the former. Here it must be certain: nulls
+    are known to be there (or the leaf is in a list, which may be empty), and values of the type always have bounds.
+    """
+    column, repeated = leaf
+    if record_count == 0:
+        return True
+    if old.contains_null is None or old.contains_nan or column.type in _AMBIGUOUS_TYPES:
+        return False
+    return old.contains_null or repeated
