@@ -1,0 +1,69 @@
+"""Names of new files: data files, delete files and the hive directories of partitioned tables (format §11).
+
+Runs on driver and executors. How the catalog composes a full path is in `spec.paths`; directories are cosmetic, no
+reader parses them, except for files that were added with a name mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+from uuid6 import uuid7
+
+from ducklake_core.model import Column, PartitionKey
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_LONGEST_NAME = 255  # bytes of one directory's name, on every common filesystem
+
+
+def new_data_file_name(unique: Callable[[], UUID] = uuid7) -> str:
+    return f"ducklake-{unique()}.parquet"
+
+
+def new_delete_file_name(unique: Callable[[], UUID] = uuid7) -> str:
+    return f"ducklake-{unique()}-delete.parquet"
+
+
+def relative_to(path: str, directory: str) -> tuple[str, bool]:
+    """Return what the catalog stores for a path, and whether that is relative to the directory."""
+    if directory and path.startswith(directory):
+        return path[len(directory) :], True
+    return path, False
+
+
+def hive_keys(keys: Sequence[PartitionKey], columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the directory key of each partition key, as the reference names them: `year`, then `year_b`."""
+    names = {column.column_id: column.name for column in columns}
+    taken: list[str] = []
+    for key in keys:
+        column = names[key.column_id]
+        name = column if key.transform == "identity" else key.transform.partition("(")[0]
+        taken.append(f"{name}_{column}" if name in taken else name)
+    return tuple(taken)
+
+
+def hive_directory(keys: Sequence[str], values: Sequence[str | None]) -> str:
+    """Return the directory of one partition, such as `year=2020/name=a%2Fb/`.
+
+    A value too long for a directory's name gives no directory at all: the reference fails there.
+    """
+    names = [f"{_encode(key)}={_encode_value(value)}" for key, value in zip(keys, values, strict=True)]
+    if any(len(name) > _LONGEST_NAME for name in names):
+        return ""
+    return "".join(f"{name}/" for name in names)
+
+
+def hive_values(path: str) -> dict[str, str | None]:
+    """Return the values that the directories of a path carry, by key."""
+    pairs = [part.split("=", 1) for part in path.split("/")[:-1] if "=" in part]
+    return {unquote(key): None if value == HIVE_NULL else unquote(value) for key, value in pairs}
+
+
+def _encode_value(value: str | None) -> str:
+    return HIVE_NULL if value is None else _encode(value)
+
+
+def _encode(text: str) -> str:
+    return quote(text, safe="")

@@ -1,0 +1,145 @@
+"""Statistics of the leaf columns of a new data file, as texts of the catalog (format §10).
+
+Pure; runs on driver and executors. Counts and sizes come from the Parquet footer, which also counts the empty slots of
+lists; bounds come from the Arrow values, because a footer drops or cuts some. The rules are the reference's, observed:
+bounds ignore NaN, which has its own flag; texts longer than 256 bytes are cut, and the upper bound is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ducklake_core.files.nested import reachable_parts
+from ducklake_core.model import Column, ColumnStats
+from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.text import to_text
+
+LONGEST_BOUND = 256  # bytes
+_UNBOUNDED = frozenset({"interval", "timetz", "geometry", "variant", "unknown"})
+_FLOATS = frozenset({"float32", "float64"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and greatest value of one leaf in some rows: an array of both, or of nothing when there is no value."""
+
+    extremes: pa.Array
+    has_nan: bool = False
+
+
+def bounds_of(columns: Sequence[Column], table: pa.Table) -> list[Bounds]:
+    """Return the bounds of every leaf, in the order of the Parquet file's columns."""
+    return [
+        _merged([_leaf_bounds(values, leaf) for values in chunks], leaf)
+        for column in columns
+        for leaf, chunks in _leaves(column, table.column(column.name).chunks)
+    ]
+
+
+def merge_bounds(parts: Sequence[Sequence[Bounds]], columns: Sequence[Column]) -> list[Bounds]:
+    """Return the bounds of several sets of rows together; there must be at least one."""
+    leaves = [leaf for column in columns for leaf in column.leaves()]
+    return [_merged(list(bounds), leaf) for bounds, leaf in zip(zip(*parts, strict=True), leaves, strict=True)]
+
+
+def column_stats(
+    columns: Sequence[Column], bounds: Sequence[Bounds], footer: pq.FileMetaData
+) -> tuple[ColumnStats, ...]:
+    """Return the statistics of every leaf of a written file."""
+    leaves = [leaf for column in columns for leaf in column.leaves()]
+    pairs = zip(leaves, bounds, strict=True)
+    return tuple(_stats(leaf, bound, index, footer) for index, (leaf, bound) in enumerate(pairs))
+
+
+def _leaves(column: Column, chunks: Sequence[pa.Array]) -> Iterator[tuple[Column, list[pa.Array]]]:
+    """Yield the leaves below a column with their values, in depth-first order."""
+    if not column.is_nested:
+        yield column, list(chunks)
+        return
+    below = [reachable_parts(chunk) for chunk in chunks]
+    for index, child in enumerate(column.children):
+        yield from _leaves(child, [parts[index] for parts in below])
+
+
+def _leaf_bounds(values: pa.Array, leaf: Column) -> Bounds:
+    values = plain(values)
+    if leaf.type in _UNBOUNDED:
+        return Bounds(values[:0])
+    has_nan = leaf.type in _FLOATS and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
+    if has_nan:
+        values = values.filter(pc.invert(pc.is_nan(values)))
+    extremes = pc.min_max(values)
+    return Bounds(pa.array([extremes["min"], extremes["max"]], values.type).drop_null(), has_nan)
+
+
+def _merged(parts: Sequence[Bounds], leaf: Column) -> Bounds:
+    if not parts:
+        return Bounds(pa.array([], pa.null()))
+    if len(parts) == 1:
+        return parts[0]
+    together = _leaf_bounds(pa.concat_arrays([part.extremes for part in parts]), leaf)
+    return Bounds(together.extremes, any(part.has_nan for part in parts))
+
+
+def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> ColumnStats:
+    chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
+    null_count = _null_count(chunks)
+    lower, upper = _texts(bound.extremes, leaf)
+    return ColumnStats(
+        leaf.column_id,
+        value_count=None if null_count is None else sum(chunk.num_values for chunk in chunks) - null_count,
+        null_count=null_count,
+        min_value=lower,
+        max_value=upper,
+        contains_nan=bound.has_nan if leaf.type in _FLOATS else None,
+        size_bytes=sum(chunk.total_compressed_size for chunk in chunks),
+    )
+
+
+def _null_count(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
+    statistics = [chunk.statistics for chunk in chunks]
+    return None if None in statistics else sum(found.null_count for found in statistics)
+
+
+def _texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:
+    """Return both bounds as text, or neither."""
+    if len(extremes) == 0:
+        return None, None
+    if leaf.type == "blob":
+        lower, upper = extremes.to_pylist()
+        return _pair(lower[:LONGEST_BOUND].hex().upper(), _raised_bytes(upper))
+    if leaf.type in ("varchar", "json"):
+        lower, upper = extremes.to_pylist()
+        return _pair(lower.encode()[:LONGEST_BOUND].decode(errors="ignore"), _raised_text(upper))
+    if leaf.type == "boolean":  # the reference has 0 and 1 in the statistics of files
+        lower, upper = extremes.cast(pa.int8()).cast(pa.string()).to_pylist()
+    else:
+        lower, upper = to_text(extremes, leaf).to_pylist()
+    return lower, upper
+
+
+def _pair(lower: str, upper: str | None) -> tuple[str | None, str | None]:
+    """Return the bounds, or neither when there is no upper one or the catalog could not hold one."""
+    return (lower, upper) if upper is not None and "\0" not in lower + upper else (None, None)
+
+
+def _raised_text(text: str) -> str | None:
+    """Return the text, or a short one that is greater; only ASCII is raised, as its order is the bytes' order."""
+    raw = text.encode()
+    if len(raw) <= LONGEST_BOUND:
+        return text
+    cut = re.sub(r"[^\x00-\x7e]+$", "", raw[:LONGEST_BOUND].decode(errors="ignore"))
+    return cut[:-1] + chr(ord(cut[-1]) + 1) if cut else None
+
+
+def _raised_bytes(value: bytes) -> str | None:
+    if len(value) <= LONGEST_BOUND:
+        return value.hex().upper()
+    cut = value[:LONGEST_BOUND].rstrip(b"\xff")
+    return (cut[:-1] + bytes([cut[-1] + 1])).hex().upper() if cut else None

@@ -1,0 +1,117 @@
+"""Where files are kept: a local directory, or any filesystem that pyarrow or fsspec reach by URL.
+
+Runs on driver and executors. A `Storage` is only its URL: it pickles, and each process opens its own connection.
+Paths given to its methods are full ones, as the catalog composes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Self
+from urllib.parse import urlsplit
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from ducklake_core.errors import InvalidInput, UnreadableFile
+
+# What pyarrow reaches by itself; everything else is asked of fsspec.
+_NATIVE = ("s3", "gs", "gcs", "hdfs", "abfs", "abfss")
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The filesystem that holds `root`. Build it with `of`."""
+
+    root: str
+
+    @classmethod
+    def of(cls, path_or_url: str) -> Self:
+        """Return the storage of a path; raise InvalidInput when nothing can open its URL."""
+        _filesystem(_scheme(path_or_url), urlsplit(path_or_url).netloc)
+        return cls(path_or_url)
+
+    @contextmanager
+    def open_input(self, path: str) -> Iterator[pa.NativeFile]:
+        """Open a file for random reads; raise UnreadableFile when it cannot be opened."""
+        try:
+            source = self._filesystem.open_input_file(self._key(path))
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from error
+        with source:
+            yield source
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        """Open a new file for writing; when the block fails, nothing of it is left behind."""
+        key = self._key(path)
+        if isinstance(self._filesystem, pafs.LocalFileSystem):
+            self._filesystem.create_dir(str(PurePosixPath(key).parent))
+        try:
+            with self._filesystem.open_output_stream(key) as sink:
+                yield sink
+        except BaseException:
+            if self.exists(path):
+                self.remove(path)
+            raise
+
+    def exists(self, path: str) -> bool:
+        return bool(self._info(path).type == pafs.FileType.File)
+
+    def size(self, path: str) -> int:
+        """Return the size in bytes; raise UnreadableFile when there is no such file."""
+        info = self._info(path)
+        if info.type != pafs.FileType.File:
+            raise UnreadableFile(f"file '{path}' does not exist", path=path)
+        return int(info.size)
+
+    def remove(self, path: str) -> None:
+        """Delete a file; raise UnreadableFile when that fails."""
+        try:
+            self._filesystem.delete_file(self._key(path))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    @property
+    def _filesystem(self) -> pafs.FileSystem:
+        return _filesystem(_scheme(self.root), urlsplit(self.root).netloc)
+
+    def _key(self, path: str) -> str:
+        """Return the path in the filesystem's own terms: without the scheme of a URL."""
+        scheme = _scheme(path)
+        if scheme == "":
+            return path
+        return path.removeprefix(f"{scheme}://")
+
+    def _info(self, path: str) -> pafs.FileInfo:
+        try:
+            return self._filesystem.get_file_info(self._key(path))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def _scheme(path_or_url: str) -> str:
+    scheme, separator, _ = path_or_url.partition("://")
+    return scheme.lower() if separator else ""
+
+
+@cache
+def _filesystem(scheme: str, authority: str) -> pafs.FileSystem:
+    """Open a filesystem once per process. Credentials come from the environment, never from the catalog."""
+    if scheme in ("", "file"):
+        return pafs.LocalFileSystem()
+    try:
+        if scheme in _NATIVE:
+            return pafs.FileSystem.from_uri(f"{scheme}://{authority}")[0]
+        return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme)))
+    except (ImportError, ValueError, OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"cannot open storage '{scheme}://{authority}': {error}", url=scheme) from error
+
+
+def _unreadable(path: str, error: Exception) -> UnreadableFile:
+    return UnreadableFile(f"cannot open file '{path}': {error}", path=path)

@@ -1,0 +1,170 @@
+"""Partition transforms: their SQL, the types they take, and the texts of their values (format §12).
+
+Pure; runs everywhere. Calendar transforms give parts (`11` for November), not ordinals; timestamptz is taken in UTC.
+Values of `bucket` differ from Iceberg's for unsigned and 128-bit integers, wide decimals and uuid: they hash the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+import mmh3
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ducklake_core.errors import InvalidInput
+from ducklake_core.model import Column
+from ducklake_core.spec.arrays import plain, single
+from ducklake_core.spec.temporal_text import INFINITE_DAYS, INFINITE_TICKS, parse_time
+from ducklake_core.spec.text import to_text
+from ducklake_core.spec.types import decimal_parameters
+
+MOST_BUCKETS = 2**31 - 1
+_NAME = r'"(?:[^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*'
+_IDENTITY = re.compile(rf"\s*(?P<name>{_NAME})\s*")
+_CALENDAR = re.compile(rf"\s*(?P<part>year|month|day|hour)\s*\(\s*(?P<name>{_NAME})\s*\)\s*", re.IGNORECASE)
+_BUCKET = re.compile(rf"\s*bucket\s*\(\s*(?P<count>\d+)\s*,\s*(?P<name>{_NAME})\s*\)\s*", re.IGNORECASE)
+
+_DATED = frozenset({"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
+_WITH_HOUR = _DATED | {"time", "time_ns", "timetz"}
+_NO_IDENTITY = frozenset({"geometry", "variant", "unknown"})
+# A wrong bucket loses rows: none for types whose hash the reference does not show (time_ns), or which hangs on its exact
+# spelling of nested values.
+_NO_BUCKET = _NO_IDENTITY | {"time_ns", "struct", "list", "map"}
+_HASHED_AS_LONG = _DATED | {"boolean", "int8", "int16", "int32", "int64", "time"}
+_LARGEST_OFFSET = 16 * 3600 - 1  # seconds
+_TICKS_PER_HOUR = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
+
+
+def parse_partition_expression(text: str) -> tuple[str, str]:
+    """Return the column's name and the transform of `id`, `"my id"`, `day(ts)` or `bucket(16, id)`."""
+    if match := _BUCKET.fullmatch(text):
+        count = int(match["count"])
+        if not 1 <= count <= MOST_BUCKETS:
+            raise InvalidInput(f"cannot partition by '{text}': the bucket count must be 1 to {MOST_BUCKETS}")
+        return _unquoted(match["name"]), f"bucket({count})"
+    if match := _CALENDAR.fullmatch(text):
+        return _unquoted(match["name"]), match["part"].lower()
+    if match := _IDENTITY.fullmatch(text):
+        return _unquoted(match["name"]), "identity"
+    raise InvalidInput(
+        f"cannot partition by '{text}': use a column, year(column), month(…), day(…), hour(…) or bucket(N, column)",
+        expression=text,
+    )
+
+
+def check_transform(column: Column, transform: str) -> None:
+    """Raise InvalidInput when the reference could not write rows of a table that is partitioned so."""
+    if transform in ("year", "month", "day"):
+        valid = column.type in _DATED
+    elif transform == "hour":
+        valid = column.type in _WITH_HOUR
+    elif transform == "identity":
+        valid = column.type not in _NO_IDENTITY
+    else:
+        valid = transform.startswith("bucket(") and column.type not in _NO_BUCKET
+    if not valid:
+        raise InvalidInput(
+            f"cannot partition by '{transform}' of column '{column.name}': its type is '{column.type}'",
+            column=column.name,
+            transform=transform,
+        )
+
+
+def partition_values(values: pa.Array | pa.ChunkedArray, column: Column, transform: str) -> pa.Array:
+    """Return the partition value of each row as text; null stays null, and so does a part of an infinite time."""
+    check_transform(column, transform)
+    array = single(values)
+    if transform == "identity":
+        return to_text(_without_negative_zero(array), column)
+    bucket = re.fullmatch(r"bucket\((\d+)\)", transform)
+    if bucket is not None:
+        return _buckets(array, column, int(bucket.group(1))).cast(pa.string())
+    return _calendar_part(array, column, transform).cast(pa.string())
+
+
+def murmur3_of_longs(values: np.ndarray) -> np.ndarray:
+    """Return Murmur3 (x86, 32 bit, seed 0) of each 64-bit integer's little-endian bytes."""
+    words = np.ascontiguousarray(values, "<i8").view("<u4").reshape(-1, 2)
+    state = np.zeros(len(words), np.uint32)
+    for index in (0, 1):
+        state ^= _rotated(words[:, index] * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        state = _rotated(state, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    state ^= np.uint32(8)  # the length in bytes
+    state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return state ^ (state >> np.uint32(16))
+
+
+def _rotated(words: np.ndarray, bits: int) -> np.ndarray:
+    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+
+
+def _buckets(array: pa.Array, column: Column, count: int) -> pa.Array:
+    longs = _as_longs(array, column)
+    if longs is not None:
+        hashes = murmur3_of_longs(longs)
+    else:
+        hashes = np.array([mmh3.hash(value, 0, signed=False) for value in _as_bytes(array, column)], np.uint32)
+    buckets = (hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)
+    return pa.array(buckets.astype(np.int64), mask=np.asarray(array.is_null().to_numpy(zero_copy_only=False)))
+
+
+def _as_longs(array: pa.Array, column: Column) -> np.ndarray | None:
+    """Return the 64-bit integers that are hashed, with anything where there is null; None for types hashed as bytes."""
+    decimal = decimal_parameters(column.type)
+    if column.type in ("float32", "float64"):
+        return np.asarray(_doubles(array).view(np.int64))
+    if decimal is not None and decimal[0] <= 18:
+        unscaled = array.cast(pa.decimal128(38, decimal[1])).fill_null(0)
+        return np.frombuffer(pa.concat_arrays([unscaled]).buffers()[1] or b"", "<i8")[::2][: len(array)]
+    if column.type == "timetz":
+        return np.array([_timetz_bits(text) for text in array.fill_null("00:00:00+00").to_pylist()], np.int64)
+    if column.type not in _HASHED_AS_LONG:
+        return None
+    raw = array if column.type in ("boolean", "int8", "int16", "int32", "int64") else _ticks(array)
+    return np.asarray(raw.cast(pa.int64()).fill_null(0).to_numpy())
+
+
+def _timetz_bits(text: str) -> int:
+    """Return DuckDB's 64 bits of a time with offset: microseconds, then 24 bits that fall with the offset."""
+    clock, sign, zone = re.split(r"([+-])", text, maxsplit=1)
+    seconds = sum(int(part) * unit for part, unit in zip(zone.split(":"), (3600, 60, 1), strict=False))
+    return parse_time(clock, 1_000_000) << 24 | (_LARGEST_OFFSET - (seconds if sign == "+" else -seconds))
+
+
+def _doubles(array: pa.Array) -> np.ndarray:
+    """Return doubles with one zero and one NaN."""
+    values = array.cast(pa.float64()).fill_null(0.0).to_numpy() + 0.0
+    return np.where(np.isnan(values), np.nan, values)
+
+
+def _as_bytes(array: pa.Array, column: Column) -> list[bytes]:
+    hashed = plain(array) if column.type in ("varchar", "json", "blob") else to_text(array, column)
+    return list(hashed.cast(pa.binary()).fill_null(b"").to_pylist())
+
+
+def _ticks(array: pa.Array) -> pa.Array:
+    """Return days or ticks of a temporal array as integers."""
+    return array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
+
+
+def _without_negative_zero(array: pa.Array) -> pa.Array:
+    return pc.add(array, pa.scalar(0.0, array.type)) if pa.types.is_floating(array.type) else array
+
+
+def _calendar_part(array: pa.Array, column: Column, transform: str) -> pa.Array:
+    if column.type == "timetz":
+        return pc.cast(pc.utf8_slice_codeunits(array, 0, 2), pa.int64())
+    if pa.types.is_time(array.type):
+        return pc.divide(_ticks(array), _TICKS_PER_HOUR[array.type.unit])
+    infinite = INFINITE_DAYS if column.type == "date" else INFINITE_TICKS
+    finite = pc.if_else(pc.equal(pc.abs(_ticks(array)), infinite), None, array)
+    if column.type == "date" and transform == "hour":
+        return pc.if_else(finite.is_valid(), 0, pa.scalar(None, pa.int64()))
+    return {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}[transform](finite)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
