@@ -43,7 +43,7 @@ def with_parts(array: pa.Array, type_: pa.DataType, parts: Sequence[pa.Array]) -
 
 
 def reachable_parts(array: pa.Array) -> list[pa.Array]:
-    """Return the arrays below a node with only the values that rows reach: for statistics, where order does not matter."""
+    """Return the arrays below a node with only the values that rows reach: for statistics."""
     if pa.types.is_struct(array.type):
         return list(array.flatten())
     entries = array.flatten() if pa.types.is_list(array.type) else _map_entries(array)

@@ -49,7 +49,7 @@ def write_data_files(
 ) -> tuple[NewDataFile, ...]:
     """Write rows into as many files as partitions and the target size ask for; no rows, no file.
 
-    The table has the layout's columns by name, each of type `arrow_type(column)`. `row_ids` and `snapshot_ids` go to the
+    The table has the layout's columns by name, of type `arrow_type(column)`. `row_ids` and `snapshot_ids` go to the
     format's internal columns. UnsupportedType and SchemaMismatch are raised before anything is written.
     """
     rows = _checked(table, layout.columns)

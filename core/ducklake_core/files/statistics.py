@@ -104,7 +104,9 @@ def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> 
 
 def _null_count(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
     statistics = [chunk.statistics for chunk in chunks]
-    return None if None in statistics else sum(found.null_count for found in statistics)
+    if any(found is None for found in statistics):  # by identity: pyarrow crashes when it compares one with None
+        return None
+    return sum(found.null_count for found in statistics)
 
 
 def _texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:

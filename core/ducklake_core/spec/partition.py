@@ -29,7 +29,7 @@ _BUCKET = re.compile(rf"\s*bucket\s*\(\s*(?P<count>\d+)\s*,\s*(?P<name>{_NAME})\
 _DATED = frozenset({"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
 _WITH_HOUR = _DATED | {"time", "time_ns", "timetz"}
 _NO_IDENTITY = frozenset({"geometry", "variant", "unknown"})
-# A wrong bucket loses rows: none for types whose hash the reference does not show (time_ns), or which hangs on its exact
+# A wrong bucket loses rows: none for types whose hash the reference does not show (time_ns), or hangs on its exact
 # spelling of nested values.
 _NO_BUCKET = _NO_IDENTITY | {"time_ns", "struct", "list", "map"}
 _HASHED_AS_LONG = _DATED | {"boolean", "int8", "int16", "int32", "int64", "time"}
