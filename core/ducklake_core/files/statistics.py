@@ -106,7 +106,7 @@ def _null_count(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
     statistics = [chunk.statistics for chunk in chunks]
     if any(found is None for found in statistics):  # by identity: pyarrow crashes when it compares one with None
         return None
-    return sum(found.null_count for found in statistics)
+    return sum(int(found.null_count) for found in statistics)
 
 
 def _texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:

@@ -1,0 +1,129 @@
+"""Delete files: which positions of a data file are deleted, and since which snapshot (format §7).
+
+Runs on driver and executors; needs no catalog. Written in the form of 1.0: one cumulative file per data file, with the
+deleting snapshot of each position as soon as there is more than one.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.parquet import encryption
+
+from ducklake_core.errors import InvalidInput, UnreadableFile
+from ducklake_core.files.deletion_vectors import positions_of
+from ducklake_core.files.parquet_in import decryption_of, explain
+from ducklake_core.files.parquet_out import footer_size
+from ducklake_core.files.paths import new_delete_file_name
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import DeleteFile, NewDeleteFile, SnapshotId
+from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
+
+_FILE_PATH_FIELD = 2147483646
+_POSITION_FIELD = 2147483645
+
+
+def read_deletes(
+    storage: Storage, delete_file: DeleteFile, snapshot: SnapshotId | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the sorted positions that are deleted at a snapshot (None: at any), and the snapshots that deleted them.
+
+    The snapshots are None when the file does not say: then it was `delete_file.begin_snapshot` for all.
+    """
+    try:
+        if delete_file.format == "puffin":
+            with storage.open_input(delete_file.path) as source:
+                return positions_of(source.read()), None
+        positions, snapshots = _read_parquet(storage, delete_file)
+    except (pa.ArrowException, OSError, UnreadableFile) as error:
+        raise UnreadableFile(
+            f"cannot read delete file {delete_file.delete_file_id} '{delete_file.path}': {explain(error)}",
+            path=delete_file.path,
+            data_file_id=delete_file.data_file_id,
+            snapshot=snapshot,
+        ) from error
+    if snapshots is None or snapshot is None:
+        return positions, snapshots
+    return positions[snapshots <= snapshot], snapshots[snapshots <= snapshot]
+
+
+def write_delete_file(
+    storage: Storage,
+    directory: str,
+    data_file_path: str,
+    positions: np.ndarray,
+    snapshots: np.ndarray | None = None,
+    *,
+    encrypted: bool = False,
+    new_name: Callable[[], str] = new_delete_file_name,
+) -> NewDeleteFile:
+    """Write sorted positions of one data file; with `snapshots`, when each was deleted.
+
+    `directory` is the table's, `data_file_path` the data file's full path.
+    """
+    _check_positions(positions)
+    path, key = new_name(), secrets.token_bytes(16) if encrypted else None
+    with storage.open_output(directory + path) as sink:
+        pq.write_table(
+            _delete_table(data_file_path, positions, snapshots),
+            sink,
+            store_schema=False,
+            encryption_properties=None if key is None else encryption.create_encryption_properties(footer_key=key),
+        )
+        size_bytes = sink.tell()
+    return NewDeleteFile(
+        path=path,
+        path_is_relative=True,
+        delete_count=len(positions),
+        file_size_bytes=size_bytes,
+        footer_size=footer_size(storage, directory + path, size_bytes),
+        encryption_key=None if key is None else base64.b64encode(key).decode(),
+    )
+
+
+def merge_deletes(
+    old_positions: np.ndarray, old_snapshots: np.ndarray, new_positions: np.ndarray, snapshot: SnapshotId
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the union of deleted positions, sorted, each with the first snapshot that deleted it."""
+    fresh = np.setdiff1d(new_positions, old_positions)
+    positions = np.concatenate([old_positions, fresh]).astype(np.int64)
+    snapshots = np.concatenate([old_snapshots, np.full(len(fresh), snapshot)]).astype(np.int64)
+    order = np.argsort(positions, kind="stable")
+    return positions[order], snapshots[order]
+
+
+def _read_parquet(storage: Storage, delete_file: DeleteFile) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read by place, as the reference does: positions second, snapshots third and only under their own name."""
+    with storage.open_input(delete_file.path) as source:
+        table = pq.ParquetFile(source, decryption_properties=decryption_of(delete_file.encryption_key)).read()
+    if table.num_columns not in (2, 3) or table.schema.field(1).type != pa.int64() or table.column(1).null_count:
+        raise UnreadableFile("a delete file has a path, a position of type INT64 and at most one more column")
+    positions = np.asarray(table.column(1).to_numpy())
+    if table.num_columns == 2 or table.schema.field(2).name != SNAPSHOT_ID_NAME:
+        snapshots = None
+    else:
+        snapshots = np.asarray(table.column(2).to_numpy())
+    if (np.diff(positions) > 0).all():
+        return positions, snapshots
+    raise UnreadableFile("its positions do not increase")
+
+
+def _check_positions(positions: np.ndarray) -> None:
+    if len(positions) == 0 or positions[0] < 0 or not (np.diff(positions) > 0).all():
+        raise InvalidInput("positions to delete must be given, not negative, sorted and each once")
+
+
+def _delete_table(data_file_path: str, positions: np.ndarray, snapshots: np.ndarray | None) -> pa.Table:
+    columns = [
+        (pa.repeat(data_file_path, len(positions)), "file_path", _FILE_PATH_FIELD),
+        (pa.array(positions, pa.int64()), "pos", _POSITION_FIELD),
+    ]
+    if snapshots is not None:
+        columns.append((pa.array(snapshots, pa.int64()), SNAPSHOT_ID_NAME, SNAPSHOT_ID_FIELD))
+    fields = [pa.field(name, array.type, metadata={FIELD_ID: str(number).encode()}) for array, name, number in columns]
+    return pa.Table.from_arrays([array for array, _, _ in columns], schema=pa.schema(fields))

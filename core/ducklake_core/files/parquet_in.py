@@ -1,0 +1,215 @@
+"""Parquet in: the rows of one data file as a snapshot of the table sees them.
+
+Runs on driver and executors; needs no catalog. Which field is which column is decided in `field_match`; this module
+reads only the columns it needs and lets go of what the snapshot does not see.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.parquet import encryption
+
+from ducklake_core.errors import CorruptCatalog, UnreadableFile
+from ducklake_core.files.field_match import Found, Source, assemble, field_id, match_fields
+from ducklake_core.files.paths import hive_values
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column, DataFile, SnapshotId
+from ducklake_core.spec.types import ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME, arrow_field
+
+POSITION_NAME = "_ducklake_internal_position"  # ours: the 0-based position of a row in its file
+_RECORD_BATCH_ROWS = 122_880
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What to read of a data file. Small and frozen: it travels to executors."""
+
+    columns: tuple[Column, ...]  # the projection, as the table is at the wanted snapshot
+    snapshot: SnapshotId | None = None  # None: all rows that the file holds
+    with_row_ids: bool = False  # adds ROW_ID_NAME
+    with_snapshot_ids: bool = False  # adds SNAPSHOT_ID_NAME: the snapshot that inserted each row
+    with_positions: bool = False  # adds POSITION_NAME
+    table_columns: tuple[Column, ...] | None = None  # all columns, for files that have neither ids nor a mapping
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of what is read."""
+        extra = ((ROW_ID_NAME, self.with_row_ids), (SNAPSHOT_ID_NAME, self.with_snapshot_ids))
+        names = [name for name, wanted in (*extra, (POSITION_NAME, self.with_positions)) if wanted]
+        return pa.schema([*map(arrow_field, self.columns), *(pa.field(name, pa.int64()) for name in names)])
+
+
+def read_data_file(
+    storage: Storage,
+    file: DataFile,
+    request: ReadRequest,
+    *,
+    dropped_positions: np.ndarray | None = None,
+    row_filter: pc.Expression | None = None,
+) -> pa.Table:
+    """Read the rows of a file; see `iterate_data_file`."""
+    batches = iterate_data_file(storage, file, request, dropped_positions=dropped_positions, row_filter=row_filter)
+    return pa.Table.from_batches(batches, schema=request.schema)
+
+
+def iterate_data_file(
+    storage: Storage,
+    file: DataFile,
+    request: ReadRequest,
+    *,
+    dropped_positions: np.ndarray | None = None,
+    row_filter: pc.Expression | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file in order, one record batch at a time.
+
+    `dropped_positions` are the sorted positions of deleted rows; `row_filter` is over the columns that are read. Raises
+    UnreadableFile, which names the file, when it is missing, damaged or not what the catalog says.
+    """
+    with _naming_the_file(file, request), storage.open_input(file.path) as source:
+        parquet = _open(source, file, request)
+        plan = _plan(parquet.schema_arrow, file, request)
+        start = 0
+        for batch in parquet.iter_batches(_RECORD_BATCH_ROWS, columns=plan.names):
+            kept = _kept(batch, plan, file, request, start, dropped_positions)
+            rows = _assembled(batch, plan, file, request, start)
+            rows = rows if kept is None else rows.filter(pa.array(kept))
+            rows = rows if row_filter is None else rows.filter(row_filter)
+            start += batch.num_rows
+            if rows.num_rows:
+                yield rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where in the record batches of a file everything is. Internal columns by name, None when the file has none."""
+
+    sources: tuple[Source, ...]
+    names: list[str]
+    fields: list[pa.Field]
+    row_id_name: str | None
+    snapshot_id_name: str | None
+
+    def array(self, batch: pa.RecordBatch, source: Source) -> pa.Array | None:
+        return batch.column(self.fields[source.index].name) if isinstance(source, Found) else None
+
+
+def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
+    internal = {field_id(found): found.name for found in schema}
+    fields = [found for found in schema if field_id(found) not in (ROW_ID_FIELD, SNAPSHOT_ID_FIELD)]
+    row_id_name = internal.get(ROW_ID_FIELD) if request.with_row_ids else None
+    needs_snapshots = request.with_snapshot_ids or _is_partial(file, request)
+    snapshot_id_name = internal.get(SNAPSHOT_ID_FIELD) if needs_snapshots else None
+    sources = match_fields(
+        fields,
+        request.columns,
+        mapping=file.mapping,
+        path_values=hive_values(file.path),
+        table_columns=request.table_columns,
+    )
+    names = [fields[source.index].name for source in sources if isinstance(source, Found)]
+    names += [name for name in (row_id_name, snapshot_id_name) if name is not None]
+    return _Plan(sources, names, fields, row_id_name, snapshot_id_name)
+
+
+def _assembled(batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int) -> pa.RecordBatch:
+    arrays = [assemble(source, plan.array(batch, source), batch.num_rows) for source in plan.sources]
+    positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
+    if request.with_row_ids:
+        arrays.append(_row_ids(batch, plan, file, positions))
+    if request.with_snapshot_ids:
+        arrays.append(_snapshot_ids(batch, plan, file))
+    if request.with_positions:
+        arrays.append(pa.array(positions))
+    if not arrays:
+        return batch
+    return pa.RecordBatch.from_arrays(arrays, schema=request.schema)
+
+
+def _row_ids(batch: pa.RecordBatch, plan: _Plan, file: DataFile, positions: np.ndarray) -> pa.Array:
+    if plan.row_id_name is not None:
+        return batch.column(plan.row_id_name).cast(pa.int64())
+    if file.row_id_start is None:
+        raise UnreadableFile("it has no row ids, neither in the file nor in the catalog")
+    return pa.array(positions + file.row_id_start)
+
+
+def _snapshot_ids(batch: pa.RecordBatch, plan: _Plan, file: DataFile) -> pa.Array:
+    if plan.snapshot_id_name is not None:
+        return batch.column(plan.snapshot_id_name).cast(pa.int64())
+    return pa.array(np.full(batch.num_rows, file.begin_snapshot, np.int64))
+
+
+def _is_partial(file: DataFile, request: ReadRequest) -> bool:
+    """Tell whether the file holds rows that the snapshot does not see yet."""
+    return file.partial_max is not None and request.snapshot is not None and file.partial_max > request.snapshot
+
+
+def _kept(
+    batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int, dropped: np.ndarray | None
+) -> np.ndarray | None:
+    """Return which rows of a record batch are seen, None when all are."""
+    kept: np.ndarray | None = None
+    if _is_partial(file, request):
+        if plan.snapshot_id_name is None:
+            raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
+        kept = _snapshot_ids(batch, plan, file).to_numpy() <= request.snapshot
+    if dropped is not None and len(dropped):
+        first, last = np.searchsorted(dropped, (start, start + batch.num_rows))
+        kept = np.ones(batch.num_rows, bool) if kept is None else kept.copy()
+        kept[dropped[first:last] - start] = False
+    return kept
+
+
+# --------------------------------------------------------------------------------------------- opening
+
+
+def _open(source: pa.NativeFile, file: DataFile, request: ReadRequest) -> pq.ParquetFile:
+    needs_nanoseconds = any(node.type == "timestamp_ns" for column in request.columns for node in column.walk())
+    return pq.ParquetFile(
+        source,
+        decryption_properties=decryption_of(file.encryption_key),
+        # INT96 reaches farther than nanoseconds in 64 bits do.
+        coerce_int96_timestamp_unit="ns" if needs_nanoseconds else "us",
+    )
+
+
+def decryption_of(key: str | None) -> encryption.FileDecryptionProperties | None:
+    """Return how to decrypt a file with the catalog's key, None for a plain file."""
+    if key is None:
+        return None
+    try:
+        return encryption.create_decryption_properties(footer_key=base64.b64decode(key, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise UnreadableFile("the catalog's encryption key for it is not valid") from error
+
+
+@contextmanager
+def _naming_the_file(file: DataFile, request: ReadRequest) -> Iterator[None]:
+    """Turn every failure to read into an UnreadableFile that says which file, and for which snapshot."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, CorruptCatalog, UnreadableFile) as error:
+        at = "" if request.snapshot is None else f" at snapshot {request.snapshot}"
+        raise UnreadableFile(
+            f"cannot read data file {file.data_file_id} '{file.path}'{at}: {explain(error)}",
+            path=file.path,
+            data_file_id=file.data_file_id,
+            snapshot=request.snapshot,
+        ) from error
+
+
+def explain(error: Exception) -> str:
+    """Return what went wrong, in words that help."""
+    text = str(error)
+    if "decryption" in text.lower():
+        return f"it cannot be decrypted ({text}); pyarrow cannot read files that DuckDB encrypted, only DuckDB can"
+    return text
