@@ -36,6 +36,17 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """A schema as one snapshot sees it. `schema_id` is negative until the commit numbers it."""
+
+    schema_id: SchemaId
+    schema_uuid: UUID
+    name: str
+    path: str
+    path_is_relative: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A node of a table's type tree: a column, a struct field, a list element, a map key or value.
 
@@ -209,6 +220,18 @@ class NewDataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class NewDeleteFile:
+    """A delete file that was written and waits for its commit."""
+
+    path: str
+    path_is_relative: bool  # to the table's directory
+    delete_count: int
+    file_size_bytes: int
+    footer_size: int
+    encryption_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteFile:
     """A live delete file of one data file."""
 
@@ -260,9 +283,26 @@ class NameMappingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The idempotence key of one micro-batch, and who is committing it."""
+    """The idempotence key of one micro-batch, and who is committing it.
+
+    `continues_run`: this run has committed an epoch of the stream before, so nobody else may have since.
+    """
 
     stream: str
     batch_id: int
     query_id: str
     run_id: str
+    continues_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """The last epoch of a stream that was committed. `snapshot_id` None: it was empty."""
+
+    stream: str
+    query_id: str
+    run_id: str
+    batch_id: int
+    snapshot_id: SnapshotId | None
+    row_count: int
+    committed_at: datetime

@@ -30,7 +30,9 @@ def single(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return one contiguous array."""
     if not isinstance(array, pa.ChunkedArray):
         return array
-    return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [pa.array([], array.type)])
+    if array.num_chunks == 0:
+        return pa.nulls(0, array.type)  # combine_chunks cannot make an empty list of an extension type
+    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
 
 
 def plain(array: pa.Array) -> pa.Array:
@@ -38,12 +40,30 @@ def plain(array: pa.Array) -> pa.Array:
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def entries(array: pa.Array) -> pa.Array:
-    """Return a map as the list of key-value structs that it is, a list as it is."""
-    if not pa.types.is_map(array.type):
-        return array
-    pair = pa.struct([pa.field("key", array.type.key_type), pa.field("value", array.type.item_type)])
-    return array.cast(pa.list_(pair))
+def list_lengths(array: pa.Array) -> np.ndarray:
+    """Return the number of members of each list or map, 0 for a null."""
+    lengths = np.diff(_list_offsets(array))
+    return np.where(validity_of(array), lengths, 0) if array.null_count else lengths
+
+
+def list_members(array: pa.Array) -> list[pa.Array]:
+    """Return the elements of all lists, or the keys and the values of all maps; those of a null do not count.
+
+    Arrow's own `flatten` knows neither maps nor, where there are nulls, extension types.
+    """
+    children = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
+    offsets = _list_offsets(array)
+    lengths = np.diff(offsets)
+    if array.null_count and lengths[~validity_of(array)].any():
+        kept = pa.array(np.arange(offsets[0], offsets[-1])[np.repeat(validity_of(array), lengths)])
+        return [child.take(kept) for child in children]
+    return [child.slice(offsets[0], offsets[-1] - offsets[0]) for child in children]
+
+
+def _list_offsets(array: pa.Array) -> np.ndarray:
+    if len(array) == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
 
 
 def strings_of(matrix: np.ndarray) -> pa.Array:
@@ -62,9 +82,7 @@ def leaves(array: pa.Array, column: Column) -> Iterator[tuple[Column, pa.Array]]
     """Yield each leaf of a column with its values; a null struct makes nulls of its fields, a null list nothing."""
     if not column.is_nested:
         yield column, array
-    elif column.type == "list":
-        yield from leaves(array.flatten(), column.children[0])
     else:
-        struct = entries(array).flatten() if column.type == "map" else array
-        for child, values in zip(column.children, struct.flatten(), strict=True):
+        children = array.flatten() if column.type == "struct" else list_members(array)
+        for child, values in zip(column.children, children, strict=True):
             yield from leaves(values, child)

@@ -9,15 +9,16 @@ blank after the first colon tells the two apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import NO_TEXT, concatenated, entries, text_scalar
+from ducklake_core.spec.arrays import NO_TEXT, concatenated, list_lengths, list_members, text_scalar
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
 from ducklake_core.spec.types import arrow_field, arrow_type
 
@@ -29,7 +30,7 @@ def nested_to_text(array: pa.Array, column: Column) -> pa.Array:
     if column.type == "struct":
         return _struct_to_text(array, column)
     if column.type == "list":
-        return _list_to_text(array, column.children[0])
+        return _list_to_text(array, column)
     return _map_to_text(array, column)
 
 
@@ -45,7 +46,7 @@ def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
                 column=column.name,
                 text=text,
             ) from None
-    return _build(values, column)
+    return _build(values, column, column.name)
 
 
 # ------------------------------------------------------------------------------------------ to text
@@ -79,22 +80,20 @@ def _struct_to_text(array: pa.Array, column: Column) -> pa.Array:
     return _with_nulls_of(array, text)
 
 
-def _list_to_text(array: pa.Array, element: Column) -> pa.Array:
-    return _joined(array, _member(array.flatten(), element), "[", "]")
+def _list_to_text(array: pa.Array, column: Column) -> pa.Array:
+    (elements,) = list_members(array)
+    return _joined(array, _member(elements, column.children[0]), "[", "]")
 
 
 def _map_to_text(array: pa.Array, column: Column) -> pa.Array:
-    listed = entries(array)
-    keys, values = listed.flatten().flatten()
-    key, value = column.children
-    pairs = concatenated(_member(keys, key), _member(values, value), between="=")
-    return _joined(listed, pairs, "{", "}")
+    keys, values = (_member(a, child) for a, child in zip(list_members(array), column.children, strict=True))
+    return _joined(array, concatenated(keys, values, between="="), "{", "}")
 
 
 def _joined(array: pa.Array, members: pa.Array, opening: str, closing: str) -> pa.Array:
     """Join the texts of the members of each list; `members` are those of the lists that are not null, in order."""
-    lengths = pc.list_value_length(array).fill_null(0).to_pylist()
-    lists = pa.ListArray.from_arrays(pa.array([0, *accumulate(lengths)], pa.int32()), members)
+    offsets = np.concatenate(([0], np.cumsum(list_lengths(array)))).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), members)
     text = concatenated(opening, pc.call_function("binary_join", [lists, text_scalar(",")]), closing)
     return _with_nulls_of(array, text)
 
@@ -240,24 +239,29 @@ class _Reader:
 # -------------------------------------------------------------------------------------------- build
 
 
-def _build(values: list[object], column: Column) -> pa.Array:
-    """Make an Arrow array of parsed values, parsing the scalars of each leaf all at once."""
+def _build(values: list[object], column: Column, path: str) -> pa.Array:
+    """Make an Arrow array of parsed values, parsing the scalars of each leaf all at once; `path` is for errors."""
     if not column.is_nested:
-        return scalar_from_text(pa.array(values, pa.string()), column.type, column.name)
+        return scalar_from_text(pa.array(values, pa.string()), column.type, path)
     mask = pa.array([value is None for value in values], pa.bool_())
     if column.type == "struct":
-        rows = [_as_tuple(value, len(column.children)) for value in values]
-        arrays = [_build([row[i] for row in rows], child) for i, child in enumerate(column.children)]
-        return pa.StructArray.from_arrays(arrays, fields=[arrow_field(c) for c in column.children], mask=mask)
+        children = _build_children([_as_tuple(value, len(column.children)) for value in values], column, path)
+        return pa.StructArray.from_arrays(children, fields=[arrow_field(c) for c in column.children], mask=mask)
     lists = [_as_list(value) for value in values]
     offsets = pa.array([0, *accumulate(len(one) for one in lists)], pa.int32())
     members = list(chain.from_iterable(lists))
     if column.type == "list":
-        child = _build(members, column.children[0])
-        return pa.ListArray.from_arrays(offsets, child, type=arrow_type(column), mask=mask)
-    keys, items = ([_as_tuple(pair, 2)[i] for pair in members] for i in (0, 1))
-    key, value = column.children
-    return pa.MapArray.from_arrays(offsets, _build(keys, key), _build(items, value), type=arrow_type(column), mask=mask)
+        (element,) = _build_children([(member,) for member in members], column, path)
+        return pa.ListArray.from_arrays(offsets, element, type=arrow_type(column), mask=mask)
+    keys, items = _build_children([_as_tuple(pair, 2) for pair in members], column, path)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(column), mask=mask)
+
+
+def _build_children(rows: Sequence[tuple[object, ...]], column: Column, path: str) -> list[pa.Array]:
+    return [
+        _build([row[index] for row in rows], child, f"{path}.{child.name}")
+        for index, child in enumerate(column.children)
+    ]
 
 
 def _as_list(value: object) -> list[object]:

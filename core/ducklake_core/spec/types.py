@@ -212,6 +212,19 @@ def arrow_field(column: Column) -> pa.Field:
     return pa.field(column.name, arrow_type(column))
 
 
+def identified_field(column: Column) -> pa.Field:
+    """Return the Arrow field of a column with its id, and those of its descendants, as Parquet readers find them."""
+    type_ = arrow_type(column)
+    children = [identified_field(c) for c in column.children]
+    if column.type == "struct":
+        type_ = pa.struct(children)
+    elif column.type == "list":
+        type_ = pa.list_(children[0])
+    elif column.type == "map":
+        type_ = pa.map_(children[0].with_nullable(False), children[1])
+    return pa.field(column.name, type_, metadata={FIELD_ID: str(column.column_id).encode()})
+
+
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     """Return the Arrow schema of a table's columns; top-level nullability follows the table."""
     return pa.schema([arrow_field(c).with_nullable(c.nulls_allowed) for c in columns])

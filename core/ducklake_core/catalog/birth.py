@@ -1,0 +1,135 @@
+"""Creates lakes and opens them: what is at an address, and whether it can be used."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from uuid import uuid4
+
+from sqlalchemy import insert
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.schema import CreateSchema, CreateTable
+
+from ducklake_core.catalog import queries
+from ducklake_core.catalog.database import Database, Statement, table_exists
+from ducklake_core.errors import CatalogError, CatalogUnavailable, DataPathMismatch, InvalidInput, LakeExists, NoLakeFound
+from ducklake_core.spec.versions import CURRENT, Feature, FormatVersion
+
+
+def create_lake(database: Database, data_path: str) -> str:
+    """Create the catalog's tables and the first snapshot; return the data path as stored."""
+    stored = normalize_data_path(data_path)
+    if database.dialect.name == "sqlite":
+        Path(database.url.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with database.write() as session:
+            if table_exists(session, "ducklake_metadata"):
+                raise LakeExists(f"there is a lake at '{database.url.shown}' already: open it instead")
+            session.write_and_commit(_birth_statements(database, stored))
+    except DatabaseError as error:
+        raise _not_a_database(database, error) from error
+    return stored
+
+
+def open_lake(database: Database, data_path: str | None, *, override: bool) -> str:
+    """Check that there is a lake that can be read and written; return its data path."""
+    file = database.url.url.database or ""
+    if database.dialect.name == "sqlite" and not Path(file).exists():
+        raise NoLakeFound(f"there is no lake at '{database.url.shown}': the file does not exist; create it with Lake.create")
+    metadata = _read_metadata(database)
+    format_version = FormatVersion.parse(metadata.get("version"))
+    format_version.require(Feature.READ)
+    format_version.require(Feature.WRITE)
+    stored = metadata.get("data_path")
+    if stored is None:
+        raise CatalogError(f"the lake at '{database.url.shown}' does not say where its files are (no 'data_path')")
+    return _settle_data_path(database, stored, data_path, override=override)
+
+
+def normalize_data_path(data_path: str) -> str:
+    """Return the path as the catalog keeps it: local paths absolute, one slash at the end."""
+    if not data_path:
+        raise InvalidInput("a lake needs a data path: the directory or URL for its files")
+    if "://" not in data_path:
+        data_path = str(Path(data_path).absolute())
+    return data_path.rstrip("/") + "/"
+
+
+def _settle_data_path(database: Database, stored: str, wanted: str | None, *, override: bool) -> str:
+    if wanted is None:
+        return normalize_data_path(stored)
+    if normalize_data_path(wanted) != normalize_data_path(stored) and not override:
+        raise DataPathMismatch(
+            f"the lake at '{database.url.shown}' keeps its files in '{stored}', not in '{wanted}': leave data_path out, "
+            "or use override_data_path if they were moved",
+            stored=stored,
+            wanted=wanted,
+        )
+    return normalize_data_path(wanted)
+
+
+def _read_metadata(database: Database) -> dict[str, str]:
+    try:
+        with database.read() as session:
+            if not table_exists(session, "ducklake_metadata"):
+                raise NoLakeFound(
+                    f"there is no lake at '{database.url.shown}': the database has no table 'ducklake_metadata'; create it "
+                    "with Lake.create, or name the schema that holds it with metadata_schema"
+                )
+            rows = session.query(queries.metadata(session.tables))
+    except DatabaseError as error:
+        raise _not_a_database(database, error) from error
+    return {row[0]: row[1] for row in rows if not row[2]}
+
+
+def _birth_statements(database: Database, data_path: str) -> list[Statement]:
+    t = database.tables
+    schema = database.url.metadata_schema
+    statements = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []
+    statements += [Statement(CreateTable(table)) for table in t.metadata.tables.values()]
+    facts = {"version": CURRENT.text, "created_by": _created_by(), "data_path": data_path, "encrypted": "false"}
+    metadata = [{"key": key, "value": value, "scope": None, "scope_id": None} for key, value in facts.items()]
+    snapshot = {
+        "snapshot_id": 0,
+        "snapshot_time": datetime.now(UTC),
+        "schema_version": 0,
+        "next_catalog_id": 1,
+        "next_file_id": 0,
+    }
+    changes = {
+        "snapshot_id": 0,
+        "changes_made": 'created_schema:"main"',
+        "author": None,
+        "commit_message": None,
+        "commit_extra_info": None,
+    }
+    main = {
+        "schema_id": 0,
+        "schema_uuid": uuid4(),
+        "begin_snapshot": 0,
+        "end_snapshot": None,
+        "schema_name": "main",
+        "path": "main/",
+        "path_is_relative": True,
+    }
+    return [
+        *statements,
+        Statement(insert(t.ducklake_metadata), metadata),
+        Statement(insert(t.ducklake_snapshot), [snapshot]),
+        Statement(insert(t.ducklake_snapshot_changes), [changes]),
+        Statement(insert(t.ducklake_schema), [main]),
+    ]
+
+
+def _created_by() -> str:
+    try:
+        return f"ducklake-streaming {version('ducklake-streaming')}"
+    except PackageNotFoundError:  # run from a source tree
+        return "ducklake-streaming"
+
+
+def _not_a_database(database: Database, error: DatabaseError) -> Exception:
+    if database.dialect.is_transient(error):
+        return CatalogUnavailable(f"cannot use catalog '{database.url.shown}': {error.orig}")
+    return CatalogError(f"'{database.url.shown}' cannot be used as a catalog: {error.orig}")

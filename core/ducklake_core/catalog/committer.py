@@ -1,0 +1,224 @@
+"""The committer: the only place that opens a write transaction for a snapshot.
+
+One attempt is one transaction: read the head, decide by ledger and conflicts, plan, write, commit. Losing the snapshot
+id to another commit is contention: a new attempt on the new head. Files are written before and never again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from tenacity import Retrying
+
+from ducklake_core import faults
+from ducklake_core.catalog import ledger, queries, reader
+from ducklake_core.catalog.bulk import copy_rows, is_bulk
+from ducklake_core.catalog.database import Database, Session, Statement
+from ducklake_core.catalog.statements import statements_of
+from ducklake_core.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, ContentionError, DuckLakeError
+from ducklake_core.model import LedgerEntry, Snapshot, SnapshotId, TableId, TableVersion
+from ducklake_core.plan.commit import HeadState, changes_of, plan_commit
+from ducklake_core.plan.conflicts import find_conflict, mark_renames
+from ducklake_core.plan.epochs import EpochDecision, decide_epoch
+from ducklake_core.plan.staged import Staged
+from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, InsertInlined
+from ducklake_core.retries import commit_retries
+from ducklake_core.spec.changes import parse_changes
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What became of a commit. `snapshot` None: nothing to write, or a replay."""
+
+    snapshot: Snapshot | None
+    replayed: bool = False
+    attempts: int = 1
+
+
+class Pending(Protocol):
+    """A transaction that is ready: its changes, with the delete files that name their snapshot finished for its id."""
+
+    def finish(self, snapshot_id: SnapshotId) -> Staged: ...
+
+
+class Committer:
+    """Commits staged changes to one catalog database."""
+
+    def __init__(
+        self,
+        database: Database,
+        data_path: str,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        retries: Retrying | None = None,
+    ) -> None:
+        self.database = database
+        self.data_path = data_path
+        self._clock = clock
+        self._retries = retries or commit_retries()
+
+    def commit(self, base: Snapshot, pending: Pending) -> CommitResult:
+        """Make one snapshot of the pending changes, or find that their epoch is committed already."""
+        staged = pending.finish(SnapshotId(base.snapshot_id + 1))  # files are written before any lock is taken
+        for attempt in self._retries.copy():
+            with attempt:
+                number = attempt.retry_state.attempt_number
+                return replace(self._attempt(staged, pending), attempts=number)
+        raise AssertionError("unreachable")  # the policy re-raises
+
+    def _attempt(self, staged: Staged, pending: Pending) -> CommitResult:
+        planned: list[CommitPlan] = []
+        try:
+            with self.database.write() as session:
+                return self._commit_once(session, staged, pending, planned)
+        except CommitOutcomeUnknown as error:
+            return self._settle(error, staged, planned)
+        except DuckLakeError:
+            raise
+        except Exception as error:  # noqa: BLE001 # classified by type, then raised
+            raise _classify(self.database, error) from error
+
+    def _commit_once(
+        self, session: Session, staged: Staged, pending: Pending, planned: list[CommitPlan]
+    ) -> CommitResult:
+        head, entry = _read_head(session, staged)
+        if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
+            log.info("epoch_replayed", extra={"epoch": staged.epoch.batch_id, "stream": staged.epoch.stream})
+            return CommitResult(None, replayed=True)
+        self._refuse_conflicts(session, staged, head.snapshot)
+        if head.snapshot.snapshot_id != staged.base.snapshot_id and not staged.is_append_only:
+            staged = pending.finish(SnapshotId(head.snapshot.snapshot_id + 1))
+        now = max(self._clock(), head.snapshot.snapshot_time)
+        plan = None if staged.is_empty else plan_commit(staged, head, now)
+        if plan is not None:
+            planned.append(plan)
+        closing = _ledger_writes(session, staged, plan, entry, now)
+        _write(session, plan, closing)
+        return CommitResult(plan.snapshot if plan else None)
+
+    def _refuse_conflicts(self, session: Session, staged: Staged, head: Snapshot) -> None:
+        if head.snapshot_id == staged.base.snapshot_id:
+            return
+        same_definitions = head.schema_version == staged.base.schema_version
+        if same_definitions and staged.is_append_only:
+            return
+        moved = {} if same_definitions else self._moved_tables(session, staged, head)
+        if staged.is_append_only and not moved:
+            return  # the tables are as we know them: whatever else changed does not touch new rows
+        rows = session.query(queries.changes_since(session.tables), base=staged.base.snapshot_id)
+        renamed = {(t.schema_name, t.name): i for i, t in moved.items() if t is not None}
+        others = [(SnapshotId(r[0]), mark_renames(parse_changes(r[1]), renamed)) for r in rows]
+        conflict = find_conflict(changes_of(staged), others, _names(staged))
+        if conflict is not None:
+            raise CommitConflict(
+                f"cannot commit on snapshot {staged.base.snapshot_id}: {conflict.describe()}",
+                snapshot_id=conflict.snapshot_id,
+                base=staged.base.snapshot_id,
+            )
+        if moved:
+            name = _names(staged)[next(iter(moved))]
+            raise CommitConflict(
+                f"cannot commit on snapshot {staged.base.snapshot_id}: table '{name}' has another definition now",
+                snapshot_id=head.snapshot_id,
+                base=staged.base.snapshot_id,
+            )
+
+    def _moved_tables(self, session: Session, staged: Staged, head: Snapshot) -> dict[TableId, TableVersion | None]:
+        """Return the touched tables whose definition is another one now; None for a dropped one."""
+        moved = {}
+        for before in (t.before for t in staged.tables):
+            if before is None:
+                continue
+            now = reader.find_table_by_id(session, before.table_id, head.snapshot_id, self.data_path)
+            if now is None or _definition(now) != _definition(before):
+                moved[before.table_id] = now
+        return moved
+
+    def _settle(self, error: CommitOutcomeUnknown, staged: Staged, planned: list[CommitPlan]) -> CommitResult:
+        """Find out whether a COMMIT whose reply was lost has landed."""
+        if staged.epoch is not None:
+            # The ledger knows: a new attempt reads it, and its row lock keeps both from winning.
+            raise CatalogUnavailable(str(error)) from error
+        if planned:
+            mine = planned[-1].snapshot
+            with self.database.read() as session:
+                rows = session.query(queries.snapshot_by_id(session.tables), snapshot=mine.snapshot_id)
+            if rows and reader.snapshot_of(rows[0]) == replace(mine, changes=None):
+                return CommitResult(mine)
+        raise error
+
+
+def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry | None]:
+    """Read the head, the statistics of tables that get rows and the ledger's entry in one round trip."""
+    table_ids = [t.before.table_id for t in staged.tables if t.before is not None and not t.writes.is_empty]
+    statements = [Statement(queries.head(session.tables))]
+    for table_id in table_ids:
+        statements.append(Statement(queries.table_stats(session.tables), {"table_id": table_id}))
+        statements.append(Statement(queries.table_column_stats(session.tables), {"table_id": table_id}))
+    if staged.epoch is not None:
+        statements.append(ledger.entry_query(session, staged.epoch.stream))
+    results = session.run(statements)
+    head = reader.snapshot_of(results[0][0])
+    stats = {i: reader.table_stats_of(results[1 + 2 * n], results[2 + 2 * n]) for n, i in enumerate(table_ids)}
+    entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
+    return HeadState(head, stats), entry
+
+
+def _ledger_writes(
+    session: Session, staged: Staged, plan: CommitPlan | None, entry: LedgerEntry | None, now: datetime
+) -> list[Statement]:
+    epoch = staged.epoch
+    if epoch is None:
+        return []
+    rows = sum(r.rows.num_rows for t in staged.tables for r in t.writes.inlined)
+    rows += sum(f.record_count for t in staged.tables for f in t.writes.files)
+    snapshot_id = plan.snapshot.snapshot_id if plan else None
+    new = LedgerEntry(epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id, snapshot_id, rows, now)
+    return [ledger.entry_write(session, new, exists=entry is not None)]
+
+
+def _write(session: Session, plan: CommitPlan | None, closing: list[Statement]) -> None:
+    writes = plan.writes if plan else ()
+    created = {w.name for w in writes if isinstance(w, CreateInlinedTable)}
+    bulk = [w for w in writes if isinstance(w, InsertInlined) and is_bulk(session, w)]
+    statements = [s for w in writes if w not in bulk for s in statements_of(session, w)] + closing
+    if any(w.name in created for w in bulk):
+        session.run(statements)
+        statements = []
+    for rows in bulk:
+        copy_rows(session, rows)
+    faults.at("before_commit")
+    session.write_and_commit(statements)
+    faults.at("after_commit")
+
+
+def _classify(database: Database, error: Exception) -> Exception:
+    if database.dialect.is_contention(error):
+        return ContentionError(
+            f"another commit to catalog '{database.url.shown}' took our snapshot id; retries are exhausted"
+        )
+    if database.dialect.is_transient(error):
+        return CatalogUnavailable(f"catalog '{database.url.shown}' failed before the commit: {error}")
+    return error
+
+
+def _definition(table: TableVersion) -> TableVersion:
+    """Return what an append rests on: comments and sort order may change beneath it, older inlined tables vanish."""
+    newest = table.newest_inlined_table
+    columns = tuple(replace(c, comment=None) for c in table.columns)
+    return replace(
+        table, comment=None, sort_order=None, columns=columns, inlined_tables=() if newest is None else (newest,)
+    )
+
+
+def _names(staged: Staged) -> Mapping[int, str]:
+    names: dict[int, str] = {s.schema_id: s.name for s in staged.dropped_schemas}
+    for table in staged.tables:
+        names[table.newest.table_id] = table.newest.qualified_name
+        names[table.newest.schema_id] = table.newest.schema_name
+    return names

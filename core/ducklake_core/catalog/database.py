@@ -1,0 +1,213 @@
+"""The catalog database as core sees it: sessions that run several statements in one round trip.
+
+Runs on the driver, and on executors that read inlined rows. Pickles as its URL; nothing connects before first use.
+A `Session` is one transaction in one `with` block: it commits only by `commit()`, else it rolls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias
+
+import psycopg
+from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.engine.interfaces import Compiled
+from sqlalchemy.pool import QueuePool
+
+from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
+from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
+from ducklake_core.spec.tables import CatalogTables, catalog_tables
+
+Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
+Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A SQLAlchemy statement and its parameters; a list of parameters runs it once for each."""
+
+    executable: Executable
+    parameters: Parameters = field(default_factory=dict)
+
+
+class Database:
+    """Opens sessions on one catalog database."""
+
+    def __init__(self, url: CatalogUrl, lock_timeout_seconds: float = 30.0) -> None:
+        self.url = url
+        self.lock_timeout_seconds = lock_timeout_seconds
+        self.tables: CatalogTables = catalog_tables(url.metadata_schema)
+        self.dialect: CatalogDialect = DIALECTS[url.url.get_backend_name()]
+
+    def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
+        return Database, (self.url, self.lock_timeout_seconds)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Transactions are begun and ended by our own statements, so the driver must not begin any."""
+        if self.dialect.name == "sqlite":
+            arguments = {"timeout": self.lock_timeout_seconds, "isolation_level": None, "check_same_thread": False}
+            return create_engine(self.url.url, connect_args=arguments, poolclass=QueuePool)
+        arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10}
+        return create_engine(
+            self.url.url, isolation_level="AUTOCOMMIT", connect_args=arguments, use_native_hstore=False
+        )
+
+    def close(self) -> None:
+        """Close idle connections; the next session opens a new one."""
+        if "engine" in self.__dict__:
+            self.engine.dispose()
+            del self.__dict__["engine"]
+
+    def read(self) -> AbstractContextManager[Session]:
+        return self._session(self.dialect.begin_read)
+
+    def write(self) -> AbstractContextManager[Session]:
+        return self._session(self.dialect.begin_write)
+
+    @contextmanager
+    def _session(self, begin: str) -> Iterator[Session]:
+        with self._connect() as connection:
+            session = Session(self, connection, begin)
+            try:
+                yield session
+                session.end()
+            except BaseException as error:
+                session.abandon(error)
+                raise
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        try:
+            connection = self.engine.connect()
+        except Exception as error:
+            if self.dialect.is_transient(error):
+                raise CatalogUnavailable(f"cannot connect to catalog '{self.url.shown}': {_first_line(error)}") from error
+            raise
+        with connection:
+            yield connection
+
+
+class Session:
+    """One transaction. Statements given to `run` at once cost one round trip where the database can do that."""
+
+    def __init__(self, database: Database, connection: Connection, begin: str) -> None:
+        self.database = database
+        self.tables = database.tables
+        self.dialect = database.dialect
+        self._connection = connection
+        self._begin: str | None = begin
+        self._open = False
+
+    @property
+    def driver(self) -> Any:  # Any: sqlite3 or psycopg connection
+        return self._connection.connection.driver_connection
+
+    def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run the statements in order and return the rows of each; the first call begins the transaction."""
+        return self._run_pipelined(statements) if self.dialect.has_pipeline else self._run_each(statements)
+
+    def query(self, executable: Executable, **parameters: object) -> list[Row]:
+        return self.run([Statement(executable, parameters)])[0]
+
+    def write_and_commit(self, statements: Sequence[Statement]) -> None:
+        """Run the statements and commit, all in one round trip; a connection lost here is an unknown outcome."""
+        try:
+            if self.dialect.has_pipeline:
+                self._run_pipelined(statements, commit=True)
+            else:
+                self._run_each(statements)
+                self.driver.execute("COMMIT")
+        except Exception as error:
+            if isinstance(error, psycopg.OperationalError) and self.driver.closed:
+                raise CommitOutcomeUnknown(
+                    f"connection to catalog '{self.database.url.shown}' was lost at COMMIT: the snapshot may exist"
+                ) from error
+            raise
+        self._open = False
+
+    def begin(self) -> None:
+        """Begin the transaction now, for those who use the driver directly."""
+        if self._begin is not None:
+            self.driver.execute(self._begin)
+            self._begin, self._open = None, True
+
+    def end(self) -> None:
+        """Roll back what was not committed."""
+        if self._open and not (self.dialect.has_pipeline and self.driver.closed):
+            self.driver.execute("ROLLBACK")
+        self._open = False
+
+    def abandon(self, error: BaseException) -> None:
+        """Roll back after an error; a connection that cannot do even that is thrown away."""
+        try:
+            self.end()
+        except Exception:  # noqa: BLE001 # the first error is the one to be seen
+            self._connection.invalidate()
+        if self.dialect.has_pipeline and (self.driver is None or self.driver.closed):
+            self._connection.invalidate(error)
+
+    def _run_each(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        self.begin()
+        results: list[list[Row]] = []
+        for statement in statements:
+            if not isinstance(statement.parameters, Mapping) and not statement.parameters:
+                results.append([])
+                continue
+            result = self._connection.execute(statement.executable, statement.parameters)
+            results.append(list(result.fetchall()) if result.returns_rows else [])
+        return results
+
+    def _run_pipelined(self, statements: Sequence[Statement], *, commit: bool = False) -> list[list[Row]]:
+        driver = self.driver
+        cursors: list[psycopg.Cursor[Any]] = []
+        begin, self._begin = self._begin, None
+        with driver.pipeline():
+            if begin is not None:
+                driver.execute(begin)
+                self._open = True
+            for statement in statements:
+                cursors.append(cursor := driver.cursor(binary=True))
+                _execute(cursor, statement, self._connection.dialect)
+            if commit:
+                driver.execute("COMMIT")
+        return [list(c.fetchall()) if c.description else [] for c in cursors]
+
+
+def table_exists(session: Session, name: str) -> bool:
+    """Tell whether the catalog database has a table of that name."""
+    return bool(session.run([exists_statement(session, name)])[0][0][0])
+
+
+def exists_statement(session: Session, name: str) -> Statement:
+    schema = session.database.url.metadata_schema
+    quoted = f'"{schema}"."{name}"' if schema else name
+    return Statement(_exists_query(session.dialect.table_exists), {"name": quoted})
+
+
+@lru_cache
+def _exists_query(sql: str) -> Executable:
+    return text(sql).bindparams(bindparam("name", type_=String))
+
+
+def _execute(cursor: psycopg.Cursor[Any], statement: Statement, dialect: Dialect) -> None:
+    compiled = _compile(statement.executable, dialect)
+    if isinstance(statement.parameters, Mapping):
+        cursor.execute(str(compiled), compiled.construct_params(statement.parameters))
+    elif statement.parameters:
+        cursor.executemany(str(compiled), statement.parameters)
+
+
+@lru_cache(maxsize=1024)
+def _compile(executable: Executable, dialect: Dialect) -> Compiled:
+    """Compile once per statement object: `statements.py` and `queries.py` return the same object each time."""
+    return executable.compile(dialect=dialect)  # type: ignore[attr-defined,no-any-return] # Executable lacks it in the stubs
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,87 @@
+"""What differs between catalog databases, as data: one frozen record per database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import errors as pg
+from sqlalchemy.exc import DBAPIError
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogDialect:
+    """The traits of one catalog database."""
+
+    name: str
+    begin_write: str
+    begin_read: str
+    is_contention: Callable[[BaseException], bool]
+    is_transient: Callable[[BaseException], bool]
+    is_missing_table: Callable[[BaseException], bool]
+    table_exists: str  # SQL that answers for the name bound as `name`
+    has_pipeline: bool  # several statements travel in one round trip
+
+
+def driver_error(error: BaseException) -> BaseException:
+    """Return the driver's own error beneath SQLAlchemy's wrapping."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def _pg_contention(error: BaseException) -> bool:
+    # The snapshot's primary key is the lake-wide commit lock; a row another commit changed is a serialization failure.
+    return isinstance(driver_error(error), (pg.UniqueViolation, pg.SerializationFailure, pg.DeadlockDetected))
+
+
+def _pg_transient(error: BaseException) -> bool:
+    return isinstance(driver_error(error), (psycopg.OperationalError, psycopg.InterfaceError))
+
+
+def _pg_missing(error: BaseException) -> bool:
+    return isinstance(driver_error(error), (pg.UndefinedTable, pg.InvalidSchemaName))
+
+
+def _sqlite_code(error: BaseException) -> str:
+    return getattr(driver_error(error), "sqlite_errorname", "")
+
+
+def _sqlite_contention(error: BaseException) -> bool:
+    return _sqlite_code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CONSTRAINT_PRIMARYKEY"))
+
+
+def _sqlite_transient(error: BaseException) -> bool:
+    return _sqlite_code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def _sqlite_missing(error: BaseException) -> bool:
+    # SQLite has no own code for it: SQLITE_ERROR covers every mistake in a statement.
+    original = driver_error(error)
+    return isinstance(original, sqlite3.OperationalError) and str(original).startswith("no such table")
+
+
+DIALECTS: Mapping[str, CatalogDialect] = {
+    "postgresql": CatalogDialect(
+        name="postgresql",
+        # One consistent view of several catalog tables, and an error instead of a silently stale write.
+        begin_write="BEGIN ISOLATION LEVEL REPEATABLE READ",
+        begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        is_contention=_pg_contention,
+        is_transient=_pg_transient,
+        is_missing_table=_pg_missing,
+        table_exists="SELECT to_regclass(:name) IS NOT NULL",
+        has_pipeline=True,
+    ),
+    "sqlite": CatalogDialect(
+        name="sqlite",
+        # Take the write lock before reading the head: a lock upgrade would deadlock with another writer.
+        begin_write="BEGIN IMMEDIATE",
+        begin_read="BEGIN",
+        is_contention=_sqlite_contention,
+        is_transient=_sqlite_transient,
+        is_missing_table=_sqlite_missing,
+        table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+        has_pipeline=False,
+    ),
+}

@@ -1,0 +1,181 @@
+"""Reads which files and inlined rows a table has at a snapshot. Rows of the catalog become values here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import Select, String, bindparam, select
+from sqlalchemy import cast as sql_cast
+
+from ducklake_core.catalog import postgres_values, queries, sqlite_values
+from ducklake_core.catalog.database import Row, Session, Statement, exists_statement
+from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
+from ducklake_core.errors import CorruptCatalog
+from ducklake_core.model import (
+    Column,
+    ColumnId,
+    ColumnStats,
+    DataFile,
+    DataFileId,
+    DeleteFile,
+    InlinedTable,
+    NameMapping,
+    NameMappingEntry,
+    SnapshotId,
+    TableVersion,
+)
+from ducklake_core.spec.paths import join_path
+
+
+def read_data_files(session: Session, table: TableVersion, snapshot: SnapshotId) -> list[DataFile]:
+    """Return the data files live at a snapshot, each with its deletes."""
+    statements = [
+        Statement(queries.data_files(session.tables), {"table_id": table.table_id, "snapshot": snapshot}),
+        Statement(queries.name_mappings(session.tables), {"table_id": table.table_id}),
+        Statement(queries.of_table(session.tables, "ducklake_file_partition_value"), {"table_id": table.table_id}),
+        exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"),
+    ]
+    rows, mapping_rows, value_rows, exists = session.run(statements)
+    mappings = _mappings_of(mapping_rows)
+    values: dict[int, dict[int, str | None]] = defaultdict(dict)
+    for file_id, _table_id, index, value in value_rows:
+        values[file_id][index] = value
+    deletes = _inlined_deletes(session, table, snapshot) if exists[0][0] else {}
+    seen: set[int] = set()
+    for row in rows:
+        if row[0] in seen:
+            raise CorruptCatalog(f"data file {row[0]} of '{table.qualified_name}' has two live delete files", file_id=row[0])
+        seen.add(row[0])
+    return [_data_file_of(row, table, mappings, values[row[0]], deletes.get(row[0], ())) for row in rows]
+
+
+def read_file_stats(
+    session: Session, table: TableVersion, column_ids: Iterable[ColumnId]
+) -> dict[DataFileId, dict[ColumnId, ColumnStats]]:
+    """Return the statistics of some columns by data file."""
+    query = queries.file_column_stats(session.tables)
+    statements = [Statement(query, {"table_id": table.table_id, "column_id": i}) for i in column_ids]
+    stats: dict[DataFileId, dict[ColumnId, ColumnStats]] = defaultdict(dict)
+    for rows in session.run(statements) if statements else ():
+        for r in rows:
+            stats[r[0]][r[2]] = ColumnStats(r[2], r[4], r[5], r[6], r[7], r[8], r[3], r[9])
+    return stats
+
+
+def read_inlined_rows(
+    session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
+) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    """Return live rows with the chosen columns (as the inlined table has them), their row ids and begin snapshots."""
+    query = _select_inlined(
+        inlined.name,
+        inlined.columns,
+        tuple(c.column_id for c in columns),
+        session.dialect.name,
+        session.database.url.metadata_schema,
+    )
+    rows = session.query(query, snapshot=snapshot)
+    decode = postgres_values.decode_column if session.dialect.name == "postgresql" else sqlite_values.decode_column
+    arrays = [decode([row[index] for row in rows], column) for index, column in enumerate(columns, 2)]
+    row_ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+    begins = np.fromiter((row[1] for row in rows), np.int64, len(rows))
+    return pa.table(arrays, names=[c.name for c in columns]) if columns else _no_columns(len(rows)), row_ids, begins
+
+
+def _no_columns(rows: int) -> pa.Table:
+    return pa.table({"": pa.nulls(rows)}).select([])
+
+
+@cache
+def _select_inlined(
+    name: str, columns: tuple[Column, ...], chosen: tuple[ColumnId, ...], dialect: str, schema: str | None
+) -> Select[tuple[object, ...]]:
+    table = inlined_table(name, columns, dialect, schema)
+    by_id = {c.column_id: c for c in columns}
+    picked = [_selected(table.c[by_id[i].name], by_id[i], dialect) for i in chosen]
+    return select(table.c.row_id, table.c.begin_snapshot, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
+
+
+def _selected(sql_column: object, column: Column, dialect: str) -> object:
+    if dialect == "postgresql" and postgres_values.select_cast(column) is not None:
+        return sql_cast(sql_column, String)  # type: ignore[arg-type] # a column of the table
+    return sql_column
+
+
+def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId) -> Mapping[int, tuple[int, ...]]:
+    deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
+    query = _select_deletes(deletes.name, deletes)
+    positions: dict[int, list[int]] = defaultdict(list)
+    for file_id, position in session.query(query, snapshot=snapshot):
+        positions[file_id].append(position)
+    return {file_id: tuple(sorted(found)) for file_id, found in positions.items()}
+
+
+@cache
+def _select_deletes(_name: str, table: object) -> Select[tuple[int, int]]:
+    return select(table.c.file_id, table.c.row_id).where(table.c.begin_snapshot <= bindparam("snapshot"))  # type: ignore[attr-defined] # a Table
+
+
+def _data_file_of(
+    row: Row,
+    table: TableVersion,
+    mappings: Mapping[int, NameMapping],
+    values: dict[int, str | None],
+    deletes: tuple[int, ...],
+) -> DataFile:
+    (file_id, _table, begin, _end, _order, path, relative, _format, count, size, _footer, row_id_start) = row[:12]
+    partition_id, key, mapping_id, partial_max = row[12:16]
+    if path is None or count is None or begin is None:
+        raise CorruptCatalog(f"data file {file_id} of '{table.qualified_name}' lacks its path, count or begin_snapshot")
+    if mapping_id is not None and mapping_id not in mappings:
+        raise CorruptCatalog(f"data file {file_id} of '{table.qualified_name}' names mapping {mapping_id}, which is missing")
+    return DataFile(
+        data_file_id=DataFileId(file_id),
+        path=join_path(table.directory, path, relative is not False),
+        begin_snapshot=SnapshotId(begin),
+        record_count=count,
+        file_size_bytes=size,
+        row_id_start=row_id_start,
+        partial_max=partial_max,
+        mapping=mappings.get(mapping_id),
+        encryption_key=key,
+        partition_id=partition_id,
+        delete_file=_delete_file_of(row, table),
+        inlined_deletes=deletes,
+        partition_values=values,
+    )
+
+
+def _delete_file_of(row: Row, table: TableVersion) -> DeleteFile | None:
+    delete_id, path, relative, format_, begin, count, key = row[16:23]
+    if delete_id is None:
+        return None
+    return DeleteFile(
+        delete_file_id=delete_id,
+        data_file_id=row[0],
+        path=join_path(table.directory, path, relative is not False),
+        stored_path=path,
+        path_is_relative=relative is not False,
+        format=format_ or "parquet",
+        begin_snapshot=begin,
+        delete_count=count,
+        encryption_key=key,
+    )
+
+
+def _mappings_of(rows: Iterable[Row]) -> dict[int, NameMapping]:
+    children: dict[tuple[int, int | None], list[Row]] = defaultdict(list)
+    for row in rows:
+        children[row[0], row[4]].append(row)
+
+    def entries(mapping_id: int, parent: int | None) -> tuple[NameMappingEntry, ...]:
+        return tuple(
+            NameMappingEntry(r[2], ColumnId(r[3]), bool(r[5]), entries(mapping_id, r[1]))
+            for r in children[mapping_id, parent]
+        )
+
+    ids = {mapping_id for mapping_id, _ in children}
+    return {i: NameMapping(i, entries(i, None)) for i in ids}

@@ -1,0 +1,91 @@
+"""The ledger: our own tables in the catalog database, which the reference ignores. Written in the data transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Insert, MetaData, Select, String, Table, Update, bindparam, insert, select, update
+from sqlalchemy.schema import CreateTable
+
+from ducklake_core.catalog.database import Database, Row, Session, Statement
+from ducklake_core.model import LedgerEntry
+from ducklake_core.spec.tables import UtcTime, UuidText
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTables:
+    """One row per stream; one row per consumer of a change feed."""
+
+    epochs: Table
+    consumers: Table
+
+
+@cache
+def ledger_tables(schema: str | None) -> LedgerTables:
+    metadata = MetaData(schema=schema)
+    epochs = Table(
+        "ducklake_streaming_epochs",
+        metadata,
+        Column("stream", String, primary_key=True),
+        Column("query_id", String, nullable=False),
+        Column("run_id", String, nullable=False),
+        Column("batch_id", BigInteger, nullable=False),
+        Column("snapshot_id", BigInteger),
+        Column("row_count", BigInteger, nullable=False),
+        Column("committed_at", UtcTime, nullable=False),
+    )
+    consumers = Table(
+        "ducklake_streaming_consumers",
+        metadata,
+        Column("consumer", String, primary_key=True),
+        Column("table_uuid", UuidText, nullable=False),
+        Column("snapshot_id", BigInteger, nullable=False),
+        Column("updated_at", UtcTime, nullable=False),
+        Column("expires_at", UtcTime),
+    )
+    return LedgerTables(epochs, consumers)
+
+
+def create_ledger(database: Database) -> None:
+    """Create the ledger's tables where they are missing, in a transaction of their own."""
+    tables = ledger_tables(database.url.metadata_schema)
+    with database.write() as session:
+        creates = [CreateTable(t, if_not_exists=True) for t in (tables.epochs, tables.consumers)]
+        session.write_and_commit([Statement(create) for create in creates])
+
+
+def entry_query(session: Session, stream: str) -> Statement:
+    return Statement(_select_entry(session.database.url.metadata_schema), {"stream": stream})
+
+
+def entry_of(rows: list[Row]) -> LedgerEntry | None:
+    return LedgerEntry(*rows[0]) if rows else None
+
+
+def entry_write(session: Session, entry: LedgerEntry, *, exists: bool) -> Statement:
+    """Return the statement that records an epoch; the row stays locked until the data transaction ends."""
+    schema = session.database.url.metadata_schema
+    values: dict[str, Any] = {name: getattr(entry, name) for name in LedgerEntry.__slots__}
+    if not exists:
+        return Statement(_insert_entry(schema), values)
+    return Statement(_update_entry(schema), {**values, "key_stream": entry.stream, "key_batch_id": entry.batch_id})
+
+
+@cache
+def _select_entry(schema: str | None) -> Select[Any]:
+    epochs = ledger_tables(schema).epochs
+    return select(epochs).where(epochs.c.stream == bindparam("stream"))
+
+
+@cache
+def _insert_entry(schema: str | None) -> Insert:
+    return insert(ledger_tables(schema).epochs)
+
+
+@cache
+def _update_entry(schema: str | None) -> Update:
+    epochs = ledger_tables(schema).epochs
+    matches = (epochs.c.stream == bindparam("key_stream"), epochs.c.batch_id < bindparam("key_batch_id"))
+    return update(epochs).where(*matches).values({c.name: bindparam(c.name) for c in epochs.columns})

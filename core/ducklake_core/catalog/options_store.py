@@ -1,0 +1,18 @@
+"""Writes options: rows of `ducklake_metadata`, without a snapshot (format §14)."""
+
+from __future__ import annotations
+
+from sqlalchemy import and_, delete, insert
+
+from ducklake_core.catalog.database import Database, Statement
+
+
+def write_option(database: Database, name: str, value: str, scope: str | None, scope_id: int | None) -> None:
+    """Set one option in one scope, replacing what it had."""
+    metadata = database.tables.ducklake_metadata
+    same_scope = metadata.c.scope.is_(None) if scope is None else metadata.c.scope == scope
+    same_id = metadata.c.scope_id.is_(None) if scope_id is None else metadata.c.scope_id == scope_id
+    remove = delete(metadata).where(and_(metadata.c.key == name, same_scope, same_id))
+    row = {"key": name, "value": value, "scope": scope, "scope_id": scope_id}
+    with database.write() as session:
+        session.write_and_commit([Statement(remove), Statement(insert(metadata), row)])

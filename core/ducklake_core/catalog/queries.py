@@ -1,0 +1,167 @@
+"""Every SELECT on the catalog, as SQLAlchemy statements. A function returns the same object each time: compiled once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
+
+from ducklake_core.spec.tables import CatalogTables
+
+
+def live_at(table: Table) -> ColumnElement[bool]:
+    """Return the condition that a row is live at the snapshot bound as `snapshot`."""
+    snapshot = bindparam("snapshot")
+    return and_(
+        table.c.begin_snapshot <= snapshot, or_(table.c.end_snapshot.is_(None), table.c.end_snapshot > snapshot)
+    )
+
+
+@cache
+def head(t: CatalogTables) -> Select[Any]:
+    return select(t.ducklake_snapshot).order_by(t.ducklake_snapshot.c.snapshot_id.desc()).limit(1)
+
+
+@cache
+def snapshots(t: CatalogTables) -> Select[Any]:
+    """Every snapshot with its changes; those without a changes row have nulls."""
+    s, c = t.ducklake_snapshot, t.ducklake_snapshot_changes
+    columns = (s, c.c.changes_made, c.c.author, c.c.commit_message, c.c.commit_extra_info)
+    return select(*columns).select_from(s.outerjoin(c, s.c.snapshot_id == c.c.snapshot_id)).order_by(s.c.snapshot_id)
+
+
+@cache
+def snapshot_by_id(t: CatalogTables) -> Select[Any]:
+    return select(t.ducklake_snapshot).where(t.ducklake_snapshot.c.snapshot_id == bindparam("snapshot"))
+
+
+@cache
+def snapshot_at_time(t: CatalogTables) -> Select[Any]:
+    """The last snapshot not after the time bound as `time`."""
+    s = t.ducklake_snapshot
+    return select(s).where(s.c.snapshot_time <= bindparam("time")).order_by(s.c.snapshot_id.desc()).limit(1)
+
+
+@cache
+def changes_since(t: CatalogTables) -> Select[Any]:
+    """The changes of the snapshots after the one bound as `base`."""
+    c = t.ducklake_snapshot_changes
+    return (
+        select(c.c.snapshot_id, c.c.changes_made).where(c.c.snapshot_id > bindparam("base")).order_by(c.c.snapshot_id)
+    )
+
+
+@cache
+def metadata(t: CatalogTables) -> Select[Any]:
+    return select(t.ducklake_metadata)
+
+
+@cache
+def schemas(t: CatalogTables) -> Select[Any]:
+    return select(t.ducklake_schema).where(live_at(t.ducklake_schema)).order_by(t.ducklake_schema.c.schema_id)
+
+
+@cache
+def views(t: CatalogTables) -> Select[Any]:
+    return select(t.ducklake_view).where(live_at(t.ducklake_view))
+
+
+@cache
+def table_named(t: CatalogTables) -> Select[Any]:
+    """The live table of a schema with this name, regardless of case."""
+    table, schema = t.ducklake_table, t.ducklake_schema
+    names = _same_name(table.c.table_name, "table_name"), _same_name(schema.c.schema_name, "schema_name")
+    return _tables_with_schema(t).where(*names)
+
+
+@cache
+def table_numbered(t: CatalogTables) -> Select[Any]:
+    """The live table with this id."""
+    return _tables_with_schema(t).where(t.ducklake_table.c.table_id == bindparam("table_id"))
+
+
+@cache
+def tables_with_schema(t: CatalogTables) -> Select[Any]:
+    """Every live table."""
+    return _tables_with_schema(t).order_by(t.ducklake_schema.c.schema_name, t.ducklake_table.c.table_name)
+
+
+def _tables_with_schema(t: CatalogTables) -> Select[Any]:
+    table, schema = t.ducklake_table, t.ducklake_schema
+    path = schema.c.path.label("schema_path"), schema.c.path_is_relative.label("schema_path_is_relative")
+    return (
+        select(table, schema.c.schema_name, *path)
+        .select_from(table.join(schema, table.c.schema_id == schema.c.schema_id))
+        .where(live_at(table), live_at(schema))
+    )
+
+
+def _same_name(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+    """Names are equal regardless of ASCII case, as in DuckDB; SQLite's lower() leaves other letters alone too."""
+    return or_(column == bindparam(name), func.lower(column) == bindparam(f"lower_{name}"))
+
+
+@cache
+def of_table(t: CatalogTables, name: str) -> Select[Any]:
+    """All rows, live and ended, of a catalog table for the table bound as `table_id`."""
+    table: Table = getattr(t, name)
+    return select(table).where(table.c.table_id == bindparam("table_id"))
+
+
+@cache
+def tags_of(t: CatalogTables) -> Select[Any]:
+    return select(t.ducklake_tag).where(t.ducklake_tag.c.object_id == bindparam("table_id"))
+
+
+@cache
+def data_files(t: CatalogTables) -> Select[Any]:
+    """The data files live at `snapshot`, each with its live delete file if it has one."""
+    d, x = t.ducklake_data_file, t.ducklake_delete_file
+    deletes = (
+        x.c.delete_file_id,
+        x.c.path.label("delete_path"),
+        x.c.path_is_relative.label("delete_path_is_relative"),
+        x.c.format.label("delete_format"),
+        x.c.begin_snapshot.label("delete_begin"),
+        x.c.delete_count,
+        x.c.encryption_key.label("delete_key"),
+    )
+    joined = d.outerjoin(x, and_(x.c.data_file_id == d.c.data_file_id, live_at(x)))
+    return (
+        select(d, *deletes)
+        .select_from(joined)
+        .where(d.c.table_id == bindparam("table_id"), live_at(d))
+        .order_by(d.c.data_file_id)
+    )
+
+
+@cache
+def file_column_stats(t: CatalogTables) -> Select[Any]:
+    """The statistics of one column over the table's files."""
+    s = t.ducklake_file_column_stats
+    return select(s).where(s.c.table_id == bindparam("table_id"), s.c.column_id == bindparam("column_id"))
+
+
+@cache
+def name_mappings(t: CatalogTables) -> Select[Any]:
+    m, n = t.ducklake_column_mapping, t.ducklake_name_mapping
+    joined = m.join(n, m.c.mapping_id == n.c.mapping_id)
+    return select(n, m.c.type).select_from(joined).where(m.c.table_id == bindparam("table_id")).order_by(n.c.column_id)
+
+
+@cache
+def table_stats(t: CatalogTables) -> Select[Any]:
+    return of_table(t, "ducklake_table_stats")
+
+
+@cache
+def table_column_stats(t: CatalogTables) -> Select[Any]:
+    return of_table(t, "ducklake_table_column_stats")
+
+
+@cache
+def row_id_floor(t: CatalogTables) -> Select[Any]:
+    """Where row ids of files end, for a table whose statistics row a writer forgot."""
+    d = t.ducklake_data_file
+    return select(d.c.row_id_start, d.c.record_count, d.c.file_size_bytes).where(d.c.table_id == bindparam("table_id"))

@@ -1,0 +1,241 @@
+"""Reads what a lake is at a snapshot: rows of the catalog become values here, and nowhere else.
+
+A row that breaks the format becomes `CorruptCatalog`, naming the table and the row.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from ducklake_core.catalog import queries
+from ducklake_core.catalog.database import Row, Session, Statement
+from ducklake_core.errors import CorruptCatalog, ObjectNotFound
+from ducklake_core.spec.paths import join_path
+from ducklake_core.model import (
+    Column,
+    ColumnId,
+    InlinedTable,
+    Partitioning,
+    PartitionKey,
+    SchemaId,
+    SchemaVersion,
+    Snapshot,
+    SnapshotId,
+    SortKey,
+    SortOrder,
+    TableColumnStats,
+    TableId,
+    TableStats,
+    TableVersion,
+)
+
+DEFINITION_TABLES = (
+    "ducklake_column",
+    "ducklake_column_tag",
+    "ducklake_partition_info",
+    "ducklake_partition_column",
+    "ducklake_sort_info",
+    "ducklake_sort_expression",
+    "ducklake_inlined_data_tables",
+    "ducklake_schema_versions",
+)
+
+
+def read_head(session: Session) -> Snapshot:
+    """Return the newest snapshot."""
+    rows = session.query(queries.head(session.tables))
+    if not rows:
+        raise CorruptCatalog("the catalog has no snapshot: 'ducklake_snapshot' is empty")
+    return snapshot_of(rows[0])
+
+
+def read_snapshot(session: Session, at: int | datetime | None) -> Snapshot:
+    """Return the snapshot with an id, the last one not after a time, or the head for None."""
+    if at is None:
+        return read_head(session)
+    if isinstance(at, datetime):
+        moment = at if at.tzinfo else at.replace(tzinfo=UTC)
+        rows = session.query(queries.snapshot_at_time(session.tables), time=moment)
+    else:
+        rows = session.query(queries.snapshot_by_id(session.tables), snapshot=int(at))
+    if not rows:
+        raise ObjectNotFound(f"there is no snapshot at '{at}': it never was, or it has expired", at=at)
+    return snapshot_of(rows[0])
+
+
+def read_snapshots(session: Session) -> list[Snapshot]:
+    return [snapshot_of(row) for row in session.query(queries.snapshots(session.tables))]
+
+
+def snapshot_of(row: Row) -> Snapshot:
+    if any(value is None for value in row[:5]):
+        raise CorruptCatalog(f"'ducklake_snapshot' has a row with nulls: {tuple(row[:5])}")
+    return Snapshot(*row)
+
+
+def read_schemas(session: Session, snapshot: SnapshotId) -> list[SchemaVersion]:
+    """Return the schemas live at a snapshot."""
+    rows = session.query(queries.schemas(session.tables), snapshot=snapshot)
+    return [SchemaVersion(r[0], r[1], r[4], r[5] or "", r[6] is not False) for r in rows]
+
+
+def read_options(session: Session) -> dict[tuple[str | None, int | None], dict[str, str]]:
+    """Return the options of every scope: `(None, None)`, `("schema", id)` and `("table", id)`."""
+    return options_of(session.query(queries.metadata(session.tables)))
+
+
+def options_of(rows: Iterable[Row]) -> dict[tuple[str | None, int | None], dict[str, str]]:
+    options: dict[tuple[str | None, int | None], dict[str, str]] = defaultdict(dict)
+    for key, value, scope, scope_id in rows:
+        options[scope or None, scope_id if scope else None][key] = value
+    return options
+
+
+def find_table(session: Session, name: tuple[str, str], snapshot: SnapshotId, data_path: str) -> TableVersion | None:
+    """Return the table of a (schema, table) name at a snapshot, None when there is none."""
+    schema_name, table_name = name
+    names = {
+        "schema_name": schema_name,
+        "lower_schema_name": schema_name.lower(),
+        "table_name": table_name,
+        "lower_table_name": table_name.lower(),
+    }
+    rows = session.query(queries.table_named(session.tables), snapshot=snapshot, **names)
+    return _load(session, rows[0], snapshot, data_path) if rows else None
+
+
+def find_table_by_id(session: Session, table_id: TableId, snapshot: SnapshotId, data_path: str) -> TableVersion | None:
+    """Return the table with an id at a snapshot, None when it is not live there."""
+    rows = session.query(queries.table_numbered(session.tables), snapshot=snapshot, table_id=table_id)
+    return _load(session, rows[0], snapshot, data_path) if rows else None
+
+
+def read_tables(session: Session, snapshot: SnapshotId, data_path: str) -> list[TableVersion]:
+    """Return every table live at a snapshot."""
+    rows = session.query(queries.tables_with_schema(session.tables), snapshot=snapshot)
+    return [_load(session, row, snapshot, data_path) for row in rows]
+
+
+def read_table_stats(session: Session, table_id: TableId) -> TableStats | None:
+    """Return the statistics of a table, None when it has no row (nothing was ever inserted)."""
+    statements = (queries.table_stats(session.tables), queries.table_column_stats(session.tables))
+    rows, column_rows = session.run([Statement(s, {"table_id": table_id}) for s in statements])
+    return table_stats_of(rows, column_rows)
+
+
+def table_stats_of(rows: Sequence[Row], column_rows: Iterable[Row]) -> TableStats | None:
+    if not rows or any(value is None for value in rows[0][1:4]):
+        return None
+    columns = {r[1]: TableColumnStats(*r[1:7]) for r in column_rows}
+    return TableStats(*rows[0][1:4], columns=columns)
+
+
+# ------------------------------------------------------------------------------- a table's definition
+
+
+def _load(session: Session, row: Row, snapshot: SnapshotId, data_path: str) -> TableVersion:
+    table_id: TableId = row[0]
+    statements = [Statement(queries.of_table(session.tables, name), {"table_id": table_id}) for name in DEFINITION_TABLES]
+    statements.append(Statement(queries.tags_of(session.tables), {"table_id": table_id}))
+    *results, tags = session.run(statements)
+    found = dict(zip(DEFINITION_TABLES, results, strict=True))
+    table = _identity_of(row, data_path)
+    columns = columns_at(found["ducklake_column"], snapshot, table.qualified_name)
+    if not columns:
+        raise CorruptCatalog(f"table '{table.qualified_name}' has no live column at snapshot {snapshot}")
+    return replace(
+        table,
+        columns=_with_comments(columns, found["ducklake_column_tag"], snapshot),
+        next_column_id=max(r[0] for r in found["ducklake_column"]) + 1,
+        partitioning=_partitioning_at(found, snapshot),
+        sort_order=_sort_order_at(found, snapshot),
+        comment=next((r[4] for r in tags if r[3] == "comment" and _is_live(r[1], r[2], snapshot)), None),
+        inlined_tables=_inlined_tables(found, row[2], table.qualified_name),
+    )
+
+
+def _identity_of(row: Row, data_path: str) -> TableVersion:
+    table_id, uuid, _begin, _end, schema_id, name, path, relative, schema_name, schema_path, schema_relative = row
+    schema_directory = join_path(data_path, schema_path or "", schema_relative is not False)
+    return TableVersion(
+        table_id=table_id,
+        table_uuid=uuid,
+        schema_id=SchemaId(schema_id),
+        schema_name=schema_name,
+        name=name,
+        path=path or "",
+        path_is_relative=relative is not False,
+        directory=join_path(schema_directory, path or "", relative is not False),
+        columns=(),
+        next_column_id=1,
+    )
+
+
+def columns_at(rows: Iterable[Row], snapshot: int, table_name: str) -> tuple[Column, ...]:
+    """Build the column trees live at a snapshot from rows of `ducklake_column`."""
+    live = [r for r in rows if _is_live(r[1], r[2], snapshot)]
+    known = {r[0] for r in live}
+    children: dict[int | None, list[Row]] = defaultdict(list)
+    for row in sorted(live, key=lambda r: (r[4] if r[4] is not None else r[0])):
+        if row[9] is None or row[5] is None or row[6] is None or (row[10] is not None and row[10] not in known):
+            raise CorruptCatalog(
+                f"table '{table_name}' has a broken row in 'ducklake_column': column_id {row[0]}, name '{row[5]}', "
+                f"type '{row[6]}', nulls_allowed {row[9]}, parent_column {row[10]}"
+            )
+        children[row[10]].append(row)
+    return tuple(_column_of(row, children) for row in children[None])
+
+
+def _column_of(row: Row, children: Mapping[int | None, list[Row]]) -> Column:
+    default = None if row[8] is None or (row[8] == "NULL" and row[11] != "expression") else row[8]
+    return Column(
+        column_id=ColumnId(row[0]),
+        name=row[5],
+        type=row[6].lower().replace(" ", ""),
+        nulls_allowed=bool(row[9]),
+        initial_default=row[7],
+        default_value=default,
+        default_value_type=row[11] or "",
+        children=tuple(_column_of(child, children) for child in children.get(row[0], ())),
+    )
+
+
+def _with_comments(columns: tuple[Column, ...], tags: Iterable[Row], snapshot: SnapshotId) -> tuple[Column, ...]:
+    comments = {r[1]: r[5] for r in tags if r[4] == "comment" and _is_live(r[2], r[3], snapshot)}
+    return tuple(replace(c, comment=comments.get(c.column_id)) for c in columns)
+
+
+def _partitioning_at(found: Mapping[str, Sequence[Row]], snapshot: SnapshotId) -> Partitioning | None:
+    live = [r for r in found["ducklake_partition_info"] if _is_live(r[2], r[3], snapshot)]
+    if not live:
+        return None
+    partition_id = live[-1][0]
+    keys = sorted((r for r in found["ducklake_partition_column"] if r[0] == partition_id), key=lambda r: r[2])
+    return Partitioning(partition_id, tuple(PartitionKey(ColumnId(r[3]), r[4].lower()) for r in keys))
+
+
+def _sort_order_at(found: Mapping[str, Sequence[Row]], snapshot: SnapshotId) -> SortOrder | None:
+    live = [r for r in found["ducklake_sort_info"] if _is_live(r[2], r[3], snapshot)]
+    if not live:
+        return None
+    rows = sorted((r for r in found["ducklake_sort_expression"] if r[0] == live[-1][0]), key=lambda r: r[2])
+    return SortOrder(live[-1][0], tuple(SortKey(r[3], r[5] == "DESC", r[6] == "NULLS_FIRST") for r in rows))
+
+
+def _inlined_tables(found: Mapping[str, Sequence[Row]], table_begin: int, name: str) -> tuple[InlinedTable, ...]:
+    begins: dict[int, int] = {r[1]: r[0] for r in found["ducklake_schema_versions"]}
+    tables = []
+    for _table_id, inlined_name, version in sorted(found["ducklake_inlined_data_tables"], key=lambda r: r[2]):
+        # A table made lazily by an insert has no schema version of its own: the definition of the newest one before it.
+        begin = max((b for v, b in begins.items() if v <= version), default=table_begin)
+        tables.append(InlinedTable(inlined_name, version, columns_at(found["ducklake_column"], begin, name)))
+    return tuple(tables)
+
+
+def _is_live(begin: int | None, end: int | None, snapshot: int) -> bool:
+    return begin is not None and begin <= snapshot and (end is None or snapshot < end)
+
+

@@ -1,0 +1,168 @@
+"""Every write on the catalog, as SQLAlchemy statements: one function per kind of write of a commit plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, assert_never
+
+import numpy as np
+from sqlalchemy import Delete, Insert, Table, Update, and_, bindparam, delete, func, insert, null, select, update
+from sqlalchemy.schema import CreateTable
+
+from ducklake_core.catalog import postgres_values, sqlite_values
+from ducklake_core.catalog.database import Session, Statement
+from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
+from ducklake_core.catalog.raw_binary import RawBinary
+from ducklake_core.plan.writes import (
+    CreateInlinedTable,
+    DeleteRows,
+    EndInlined,
+    EndRows,
+    InsertInlined,
+    InsertInlinedDeletes,
+    InsertRows,
+    UpdateRows,
+    Write,
+)
+
+BIGINT_OID = 20
+
+
+def statements_of(session: Session, write: Write) -> Iterator[Statement]:
+    """Yield the statements of one write."""
+    match write:
+        case InsertRows():
+            yield Statement(_insert(_table(session, write.table)), list(write.rows))
+        case UpdateRows():
+            values = tuple(name for name in write.rows[0] if name not in write.keys)
+            rows = [_rename_keys(row, write.keys) for row in write.rows]
+            yield Statement(_update(_table(session, write.table), write.keys, values), rows)
+        case EndRows():
+            rows = [{**_rename_keys(key, tuple(key)), "ended_at": write.snapshot} for key in write.keys]
+            yield Statement(_end(_table(session, write.table), tuple(write.keys[0])), rows)
+        case DeleteRows():
+            rows = [_rename_keys(key, tuple(key)) for key in write.keys]
+            yield Statement(_delete(_table(session, write.table), tuple(write.keys[0])), rows)
+        case CreateInlinedTable():
+            yield Statement(CreateTable(_inlined(session, write)))
+        case InsertInlined():
+            yield insert_inlined(session, write)
+        case EndInlined():
+            yield _end_inlined(session, write)
+        case InsertInlinedDeletes():
+            yield from _insert_inlined_deletes(session, write)
+        case _:
+            assert_never(write)
+
+
+def insert_inlined(session: Session, write: InsertInlined) -> Statement:
+    """Return the statement that inserts inlined rows, all in one round trip."""
+    table = _inlined(session, write)
+    if session.dialect.name == "sqlite":
+        begin = int(write.begin)
+        values = sqlite_values.encode_rows(write.rows, write.columns)
+        names = [f"c{i}" for i in range(len(write.columns) + 3)]
+        rows = zip(write.row_ids.tolist(), values, strict=True)
+        return Statement(_insert_positional(table), [dict(zip(names, (i, begin, None, *v), strict=True)) for i, v in rows])
+    parameters: dict[str, Any] = {"begin": int(write.begin), "row_id": _int64_array(write.row_ids)}
+    for index, column in enumerate(write.columns):
+        cells = postgres_values.encode_column(write.rows.column(index), column)
+        oid = postgres_values.postgres_type(column).oid
+        parameters[f"c{index}"] = RawBinary(postgres_values.array_parameter(cells, oid))
+    return Statement(_insert_unnested(table), parameters)
+
+
+def _table(session: Session, name: str) -> Table:
+    table: Table = getattr(session.tables, name)
+    return table
+
+
+def _inlined(session: Session, write: InsertInlined | CreateInlinedTable) -> Table:
+    return inlined_table(write.name, write.columns, session.dialect.name, session.database.url.metadata_schema)
+
+
+def _rename_keys(row: Any, keys: tuple[str, ...]) -> dict[str, Any]:  # Any: catalog rows have many types
+    """Bind keys under names of their own: SQLAlchemy keeps column names for the values being set."""
+    return {(f"key_{name}" if name in keys else name): value for name, value in row.items()}
+
+
+@lru_cache(maxsize=256)
+def _insert(table: Table) -> Insert:
+    return insert(table)
+
+
+@lru_cache(maxsize=256)
+def _update(table: Table, keys: tuple[str, ...], values: tuple[str, ...]) -> Update:
+    matches = and_(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
+    return update(table).where(matches).values({name: bindparam(name) for name in values})
+
+
+@lru_cache(maxsize=256)
+def _end(table: Table, keys: tuple[str, ...]) -> Update:
+    matches = and_(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
+    return update(table).where(matches, table.c.end_snapshot.is_(None)).values(end_snapshot=bindparam("ended_at"))
+
+
+@lru_cache(maxsize=256)
+def _delete(table: Table, keys: tuple[str, ...]) -> Delete:
+    return delete(table).where(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
+
+
+@lru_cache(maxsize=512)
+def _insert_positional(table: Table) -> Insert:
+    return insert(table).values({c: bindparam(f"c{i}", type_=c.type) for i, c in enumerate(table.columns)})
+
+
+@lru_cache(maxsize=512)
+def _insert_unnested(table: Table) -> Insert:
+    """Insert rows whose columns arrive as arrays: one statement, whatever their number."""
+    columns = user_columns(table)
+    arrays = [bindparam("row_id", type_=Spelled("bigint[]"))]
+    arrays += [bindparam(f"c{i}", type_=Spelled(f"{_element(c.type)}[]")) for i, c in enumerate(columns)]
+    names = ["row_id", *(f"c{i}" for i in range(len(columns)))]
+    source = func.unnest(*arrays).table_valued(*names).render_derived(name="rows")
+    begin = bindparam("begin", type_=Spelled("bigint"))
+    picked = [source.c.row_id, begin, null(), *(source.c[name] for name in names[1:])]
+    return insert(table).from_select(list(table.columns), select(*picked))
+
+
+def _element(type_: Any) -> str:  # Any: a SQLAlchemy type
+    return str(type_.spelling).partition("(")[0]  # numeric(9,2)[] needs no typmod: the column has it
+
+
+@lru_cache(maxsize=512)
+def _end_inlined_statement(table: Table) -> Update:
+    return (
+        update(table)
+        .where(
+            table.c.row_id == bindparam("key_row_id"),
+            table.c.end_snapshot.is_(None),
+            table.c.begin_snapshot != bindparam("ended_at"),
+        )
+        .values(end_snapshot=bindparam("ended_at"))
+    )
+
+
+def _end_inlined(session: Session, write: EndInlined) -> Statement:
+    table = inlined_table(write.name, (), session.dialect.name, session.database.url.metadata_schema)
+    rows = [{"key_row_id": row_id, "ended_at": write.snapshot} for row_id in write.row_ids]
+    return Statement(_end_inlined_statement(table), rows)
+
+
+def _insert_inlined_deletes(session: Session, write: InsertInlinedDeletes) -> Iterator[Statement]:
+    table = inlined_delete_table(write.table_id, session.database.url.metadata_schema)
+    yield Statement(_create_if_missing(table))
+    rows = [{"file_id": f, "row_id": position, "begin_snapshot": write.snapshot} for f, position in write.positions]
+    yield Statement(_insert(table), rows)
+
+
+@lru_cache(maxsize=512)
+def _create_if_missing(table: Table) -> CreateTable:
+    return CreateTable(table, if_not_exists=True)
+
+
+def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> RawBinary:
+    return RawBinary(postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID))
+
+

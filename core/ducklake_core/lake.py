@@ -1,0 +1,259 @@
+"""The public face of core: `Lake`. Runs wherever there is no Spark, and on Spark's driver.
+
+A lake is opened by the address of its catalog; nothing else is needed. Every operation outside of a transaction is a
+transaction of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from ducklake_core.catalog import ledger, reader
+from ducklake_core.catalog.birth import create_lake, open_lake
+from ducklake_core.catalog.committer import Committer, CommitResult
+from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.options_store import write_option
+from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.errors import ObjectNotFound, TerminalError
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SortKey
+from ducklake_core.plan.predicates import Predicate
+from ducklake_core.plan.staged import CommitInfo
+from ducklake_core.spec.names import split_table_name
+from ducklake_core.spec.options import normalize_option
+from ducklake_core.table import Table
+from ducklake_core.transaction import TableSchema, Transaction
+from ducklake_core.view import LakeView
+
+
+class Lake:
+    """One DuckLake. Make it with `Lake.create` or `Lake.open`."""
+
+    def __init__(self, database: Database, data_path: str, committer: Committer | None = None) -> None:
+        self.database = database
+        self.data_path = data_path
+        self.storage = Storage.of(data_path)
+        self.committer = committer or Committer(database, data_path)
+        self._view: LakeView | None = None
+
+    @classmethod
+    def create(cls, url: str, data_path: str, *, metadata_schema: str | None = None) -> Self:
+        """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`."""
+        database = Database(CatalogUrl.parse(url, metadata_schema))
+        return cls(database, create_lake(database, data_path))
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        data_path: str | None = None,
+        metadata_schema: str | None = None,
+        override_data_path: bool = False,
+    ) -> Self:
+        """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it."""
+        database = Database(CatalogUrl.parse(url, metadata_schema))
+        return cls(database, open_lake(database, data_path, override=override_data_path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close connections; the lake can be used again all the same."""
+        self.database.close()
+
+    def view(self, *, fresh: bool = True) -> LakeView:
+        """Return the lake as the head has it; `fresh` False: as it was when last looked at."""
+        if fresh or self._view is None:
+            self._view = LakeView.at_head(self.database, self.data_path, self._view)
+        return self._view
+
+    def forget(self) -> None:
+        """Forget definitions and options; they are read again when needed."""
+        self._view = None
+
+    # ---- reading
+
+    def snapshots(self) -> list[Snapshot]:
+        with self.database.read() as session:
+            return reader.read_snapshots(session)
+
+    def tables(self, at: int | datetime | None = None) -> list[Table]:
+        with self.database.read() as session:
+            snapshot = reader.read_snapshot(session, at)
+            versions = reader.read_tables(session, snapshot.snapshot_id, self.data_path)
+        return [Table(self.database, self.storage, version, snapshot) for version in versions]
+
+    def table(self, name: str, at: int | datetime | None = None) -> Table:
+        """Return a table at a snapshot id, at a time, or at the head."""
+        if at is None:
+            view = self.view()
+        else:
+            with self.database.read() as session:
+                view = LakeView(self.database, self.data_path, reader.read_snapshot(session, at), {})
+        version = view.find_table(*split_table_name(name))
+        if version is None:
+            raise view.no_table(name)
+        return Table(self.database, self.storage, version, view.snapshot)
+
+    def schemas(self, at: int | datetime | None = None) -> list[str]:
+        with self.database.read() as session:
+            return [s.name for s in reader.read_schemas(session, reader.read_snapshot(session, at).snapshot_id)]
+
+    # ---- writing
+
+    def transaction(
+        self,
+        *,
+        author: str | None = None,
+        message: str | None = None,
+        extra_info: str | None = None,
+        epoch: Epoch | None = None,
+    ) -> Transaction:
+        """Begin a transaction; use it in a `with` block."""
+        if epoch is not None:
+            self._ensure_ledger()
+        return Transaction(self, CommitInfo(author, message, extra_info), epoch)
+
+    def append(self, table: str, data: Any, *, fill_missing: bool = False) -> Snapshot | None:  # Any: see Transaction
+        """Add rows in one snapshot, inlined or as Parquet by the effective limit; None when there are no rows."""
+        if self._view is not None:
+            try:
+                return self._append(table, data, fill_missing=fill_missing, trust_cache=True)
+            except TerminalError:
+                self.forget()  # perhaps what we remember has changed: look again
+        return self._append(table, data, fill_missing=fill_missing, trust_cache=False)
+
+    def _append(self, table: str, data: Any, *, fill_missing: bool, trust_cache: bool) -> Snapshot | None:
+        with Transaction(self, CommitInfo(), trust_cache=trust_cache) as tx:
+            tx.append(table, data, fill_missing=fill_missing)
+        return tx.result.snapshot if tx.result else None
+
+    def delete(self, table: str, where: str | Predicate | None) -> Snapshot | None:
+        """Delete the rows that match; None deletes all. Return the snapshot, None when nothing matched."""
+        return self._once(lambda tx: tx.delete(table, where))
+
+    def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
+        return self._once(lambda tx: tx.update(table, values, where))
+
+    # ---- definition
+
+    def create_schema(self, name: str) -> Snapshot | None:
+        return self._once(lambda tx: tx.create_schema(name))
+
+    def drop_schema(self, name: str, *, cascade: bool = False) -> Snapshot | None:
+        return self._once(lambda tx: tx.drop_schema(name, cascade=cascade))
+
+    def create_table(
+        self,
+        name: str,
+        schema: TableSchema,
+        *,
+        partition_by: Sequence[str] = (),
+        sorted_by: Sequence[str | SortKey] = (),
+        comment: str | None = None,
+        defaults: Mapping[str, object] | None = None,
+    ) -> Snapshot | None:
+        """Create a table from an Arrow schema, or from names and type texts such as `{"id": "int64"}`."""
+        return self._once(
+            lambda tx: tx.create_table(
+                name, schema, partition_by=partition_by, sorted_by=sorted_by, comment=comment, defaults=defaults
+            )
+        )
+
+    def drop_table(self, name: str) -> Snapshot | None:
+        return self._once(lambda tx: tx.drop_table(name))
+
+    def rename_table(self, name: str, new_name: str) -> Snapshot | None:
+        return self._once(lambda tx: tx.rename_table(name, new_name))
+
+    def add_column(
+        self, table: str, column: str, type_: str | pa.DataType, default: object = None, *, nulls_allowed: bool = True
+    ) -> Snapshot | None:
+        return self._once(lambda tx: tx.add_column(table, column, type_, default, nulls_allowed=nulls_allowed))
+
+    def drop_column(self, table: str, column: str) -> Snapshot | None:
+        return self._once(lambda tx: tx.drop_column(table, column))
+
+    def rename_column(self, table: str, column: str, new_name: str) -> Snapshot | None:
+        return self._once(lambda tx: tx.rename_column(table, column, new_name))
+
+    def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> Snapshot | None:
+        return self._once(lambda tx: tx.promote_column(table, column, type_))
+
+    def set_default(self, table: str, column: str, default: object) -> Snapshot | None:
+        return self._once(lambda tx: tx.set_default(table, column, default))
+
+    def set_not_null(self, table: str, column: str) -> Snapshot | None:
+        return self._once(lambda tx: tx.set_not_null(table, column))
+
+    def drop_not_null(self, table: str, column: str) -> Snapshot | None:
+        return self._once(lambda tx: tx.drop_not_null(table, column))
+
+    def set_comment(self, table: str, comment: str | None, column: str | None = None) -> Snapshot | None:
+        return self._once(lambda tx: tx.set_comment(table, comment, column))
+
+    def set_partitioning(self, table: str, partition_by: Sequence[str]) -> Snapshot | None:
+        return self._once(lambda tx: tx.set_partitioning(table, partition_by))
+
+    def set_sort_order(self, table: str, sorted_by: Sequence[str | SortKey]) -> Snapshot | None:
+        return self._once(lambda tx: tx.set_sort_order(table, sorted_by))
+
+    # ---- options and ledger
+
+    def set_option(self, name: str, value: object, *, schema: str | None = None, table: str | None = None) -> None:
+        """Set an option of the lake, of a schema or of a table. It makes no snapshot."""
+        text = normalize_option(name, value)
+        scope, scope_id = self._scope(schema, table)
+        write_option(self.database, name.lower(), text, scope, scope_id)
+        self.forget()
+
+    def options(self, *, schema: str | None = None, table: str | None = None) -> dict[str, str]:
+        """Return the options set in exactly one scope."""
+        return dict(self.view().options.get(self._scope(schema, table), {}))
+
+    def ledger_entry(self, stream: str) -> LedgerEntry | None:
+        """Return the last epoch that was committed for a stream."""
+        self._ensure_ledger()
+        with self.database.read() as session:
+            return ledger.entry_of(session.run([ledger.entry_query(session, stream)])[0])
+
+    def commit_epoch(self, epoch: Epoch, write: Callable[[Transaction], object]) -> CommitResult:
+        """Commit one epoch exactly once: `write` stages its changes; a replay discards them and says so."""
+        with self.transaction(epoch=epoch) as tx:
+            write(tx)
+        assert tx.result is not None  # noqa: S101 # a transaction that ended well has one
+        return tx.result
+
+    def _ensure_ledger(self) -> None:
+        if not self._has_ledger:
+            ledger.create_ledger(self.database)
+            self._has_ledger = True
+
+    _has_ledger = False
+
+    def _once(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
+        with self.transaction() as tx:
+            operation(tx)
+        return tx.result.snapshot if tx.result else None
+
+    def _scope(self, schema: str | None, table: str | None) -> tuple[str | None, int | None]:
+        if table is not None:
+            found = self.view().find_table(*split_table_name(f"{schema}.{table}" if schema else table))
+            if found is None:
+                raise self.view().no_table(table)
+            return "table", found.table_id
+        if schema is not None:
+            ids = {s.name.casefold(): s.schema_id for s in self.view().schemas()}
+            if schema.casefold() not in ids:
+                raise ObjectNotFound(f"there is no schema '{schema}'", name=schema)
+            return "schema", ids[schema.casefold()]
+        return None, None

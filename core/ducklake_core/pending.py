@@ -1,0 +1,137 @@
+"""What a transaction has done to one table so far: rows and files to add, rows to end. Finished into `TableWrites`.
+
+Rows that the transaction itself added and then deletes or updates are changed in place: no snapshot ever saw them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.files.delete_files import merge_deletes, read_deletes, write_delete_file
+from ducklake_core.files.paths import relative_to
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import DataFile, DataFileId, NewDataFile, NewDeleteFile, SnapshotId, TableVersion
+from ducklake_core.plan.staged import (
+    InlinedEnd,
+    InlinedFileDeletes,
+    InlinedRows,
+    ReplacedDeletes,
+    StagedTable,
+    TableWrites,
+)
+from ducklake_core.plan.statistics import column_stats
+
+
+@dataclass(slots=True)
+class AddedRows:
+    """Rows to be inlined; `row_ids` are those of the old versions when this is an update."""
+
+    rows: pa.Table
+    row_ids: np.ndarray | None = None
+
+
+@dataclass(slots=True)
+class PendingTable:
+    """One table of a transaction. `after` None: dropped."""
+
+    before: TableVersion | None
+    after: TableVersion | None
+    options: dict[str, str]
+    row_limit: int
+    is_inlinable: bool = False
+    added: list[AddedRows] = field(default_factory=list)
+    files: list[NewDataFile] = field(default_factory=list)
+    inlined_ends: dict[str, set[int]] = field(default_factory=dict)
+    deleted: dict[DataFileId, tuple[DataFile, np.ndarray]] = field(default_factory=dict)
+    _delete_files: dict[tuple[DataFileId, SnapshotId | None], NewDeleteFile] = field(default_factory=dict)
+
+    @property
+    def table(self) -> TableVersion:
+        table = self.after or self.before
+        assert table is not None  # noqa: S101 # one of the two is always set
+        return table
+
+    def end_inlined(self, inlined_table: str, row_ids: np.ndarray) -> None:
+        self.inlined_ends.setdefault(inlined_table, set()).update(row_ids.tolist())
+
+    def delete_positions(self, file: DataFile, positions: np.ndarray) -> None:
+        _, known = self.deleted.get(file.data_file_id, (file, np.empty(0, np.int64)))
+        self.deleted[file.data_file_id] = (file, np.union1d(known, positions))
+
+    def written_paths(self) -> list[str]:
+        """Return the full paths of the files this transaction wrote."""
+        relative = [(f.path, f.path_is_relative) for f in self.files]
+        relative += [(d.path, d.path_is_relative) for d in self._delete_files.values()]
+        return [self.table.directory + path if is_relative else path for path, is_relative in relative]
+
+    def finish(self, storage: Storage, data_path: str, snapshot_id: SnapshotId) -> StagedTable:
+        """Return the staged table; delete files that merge with older ones carry the snapshot's id and are written for it."""
+        writes = TableWrites(
+            inlined=tuple(self._inlined_rows()),
+            files=tuple(self.files),
+            inlined_ends=tuple(InlinedEnd(n, tuple(sorted(ids))) for n, ids in self.inlined_ends.items() if ids),
+        )
+        for file, positions in self.deleted.values():
+            writes = self._with_deletes(writes, storage, data_path, file, positions, snapshot_id)
+        return StagedTable(self.before, self.after, writes, self.is_inlinable and self.row_limit > 0)
+
+    def _inlined_rows(self) -> list[InlinedRows]:
+        fresh = [a.rows for a in self.added if a.row_ids is None and a.rows.num_rows]
+        updated = [a for a in self.added if a.row_ids is not None and a.rows.num_rows]
+        found = []
+        if fresh:
+            rows = pa.concat_tables(fresh) if len(fresh) > 1 else fresh[0]
+            found.append(InlinedRows(rows, column_stats(rows, self.table.columns)))
+        for update in updated:
+            found.append(InlinedRows(update.rows, column_stats(update.rows, self.table.columns), update.row_ids))
+        return found
+
+    def _with_deletes(
+        self,
+        writes: TableWrites,
+        storage: Storage,
+        data_path: str,
+        file: DataFile,
+        positions: np.ndarray,
+        snapshot_id: SnapshotId,
+    ) -> TableWrites:
+        if not len(positions):
+            return writes
+        if self.before is not None and len(positions) <= self.row_limit:
+            inlined = InlinedFileDeletes(file.data_file_id, tuple(positions.tolist()))
+            return replace(writes, inlined_file_deletes=(*writes.inlined_file_deletes, inlined))
+        if _ends_file(file, len(positions)):
+            return replace(writes, ended_files=(*writes.ended_files, file.data_file_id))
+        new = self._delete_file(storage, file, positions, snapshot_id)
+        old = file.delete_file
+        path, is_relative = relative_to(old.path, data_path) if old else ("", True)
+        deletes = ReplacedDeletes(file.data_file_id, new, old, path, is_relative)
+        return replace(writes, delete_files=(*writes.delete_files, deletes))
+
+    def _delete_file(
+        self, storage: Storage, file: DataFile, positions: np.ndarray, snapshot_id: SnapshotId
+    ) -> NewDeleteFile:
+        old = file.delete_file
+        key = (file.data_file_id, snapshot_id if old else None)
+        if key not in self._delete_files:
+            snapshots: np.ndarray | None = None
+            if old is not None:
+                old_positions, old_snapshots = read_deletes(storage, old, None)
+                if old_snapshots is None:
+                    old_snapshots = np.full(len(old_positions), old.begin_snapshot)
+                positions, snapshots = merge_deletes(old_positions, old_snapshots, positions, snapshot_id)
+            encrypted = self.options.get("encrypted") == "true"
+            self._delete_files[key] = write_delete_file(
+                storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
+            )
+        return self._delete_files[key]
+
+
+def _ends_file(file: DataFile, count: int) -> bool:
+    """Tell whether the whole file ends. One with history inside keeps it in a delete file: the reference's feed misreads
+    the end of a partial file, and of a file with inlined deletes."""
+    deleted = file.delete_file.delete_count if file.delete_file else 0
+    return file.partial_max is None and not file.inlined_deletes and deleted + count == file.record_count

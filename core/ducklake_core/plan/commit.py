@@ -1,0 +1,234 @@
+"""The commit plan: staged changes on top of a head become numbered catalog rows. Pure; run again for each attempt.
+
+The order is the reference's: the snapshot's row first (its key is the lake-wide lock), its changes row last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from ducklake_core.model import (
+    InlinedTable,
+    SchemaId,
+    SchemaVersion,
+    Snapshot,
+    SnapshotId,
+    TableId,
+    TableStats,
+    TableVersion,
+)
+from ducklake_core.plan.data_rows import data_file_writes, delete_writes, stats_writes
+from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version
+from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
+from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
+from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
+
+
+@dataclass(frozen=True, slots=True)
+class HeadState:
+    """What a plan is made on: the newest snapshot, and the statistics of the tables that get data."""
+
+    snapshot: Snapshot
+    stats: Mapping[TableId, TableStats | None]
+
+
+def plan_commit(staged: Staged, head: HeadState, now: datetime) -> CommitPlan:
+    """Return the snapshot after `head` that holds the staged changes."""
+    return _Planner(staged, head, now).plan()
+
+
+def changes_of(staged: Staged) -> tuple[TableChange, ...]:
+    """Return the entries of the snapshot's changes text, with the ids that the staged changes have so far."""
+    changes = [TableChange(ChangeKind.DROPPED_SCHEMA, object_id=s.schema_id) for s in staged.dropped_schemas]
+    changes += [TableChange(ChangeKind.CREATED_SCHEMA, name=s.name) for s in staged.created_schemas]
+    for table in staged.tables:
+        changes += _table_changes(table)
+    return tuple(changes)
+
+
+def _table_changes(table: StagedTable) -> Iterator[TableChange]:
+    before, after, writes = table.before, table.after, table.writes
+    table_id = table.newest.table_id
+    if after is None:
+        if before is not None:
+            yield TableChange(ChangeKind.DROPPED_TABLE, object_id=table_id)
+        return
+    if before is None or (before.schema_id, before.name) != (after.schema_id, after.name):
+        renamed = None if before is None else table_id
+        yield TableChange(ChangeKind.CREATED_TABLE, renamed, after.schema_name, after.name)
+    if before is not None and replace(before, name=after.name) != after:
+        yield TableChange(ChangeKind.ALTERED_TABLE, object_id=table_id)
+    kinds = (
+        (ChangeKind.INSERTED_INTO_TABLE, bool(writes.files)),
+        (ChangeKind.DELETED_FROM_TABLE, writes.has_file_deletes),
+        (ChangeKind.INLINED_INSERT, bool(writes.inlined)),
+        (ChangeKind.INLINED_DELETE, writes.has_inlined_deletes),
+    )
+    for kind, happened in kinds:
+        if happened:
+            yield TableChange(kind, object_id=table_id)
+
+
+class _Planner:
+    """Counters of one plan: the ids it gives out start where the head's end."""
+
+    def __init__(self, staged: Staged, head: HeadState, now: datetime) -> None:
+        self.staged = staged
+        self.head = head
+        self.now = now
+        self.snapshot_id = SnapshotId(head.snapshot.snapshot_id + 1)
+        self.next_catalog_id = head.snapshot.next_catalog_id
+        self.next_file_id = head.snapshot.next_file_id
+        lazily_inlined = any(_lacks_inlined_table(t) for t in staged.tables)
+        bump = staged.changes_definitions or lazily_inlined
+        self.schema_version = head.snapshot.schema_version + int(bump)
+        self._numbers: dict[int, int] = {}
+
+    def plan(self) -> CommitPlan:
+        numbered = self._number(self.staged)
+        writes = [*self._schema_writes(numbered)]
+        for table in numbered.tables:
+            writes += self._table_writes(table)
+        if any(t.writes.inlined for t in numbered.tables):
+            # The reference keys its statistics cache by this counter: it must move although no id is used.
+            self.next_file_id += 1
+        snapshot = Snapshot(
+            self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id
+        )
+        changes = format_changes(changes_of(numbered))
+        rows = (_snapshot_row(snapshot), *writes, _changes_row(snapshot, changes, numbered.info))
+        return CommitPlan(replace(snapshot, changes=changes), rows)
+
+    # ---- numbering
+
+    def _number(self, staged: Staged) -> Staged:
+        schemas = tuple(replace(s, schema_id=SchemaId(self._id(s.schema_id))) for s in staged.created_schemas)
+        return replace(staged, created_schemas=schemas, tables=tuple(self._number_table(t) for t in staged.tables))
+
+    def _number_table(self, table: StagedTable) -> StagedTable:
+        after = table.after
+        if after is None:
+            return table
+        partitioning, order = after.partitioning, after.sort_order
+        numbered = replace(
+            after,
+            table_id=TableId(self._id(after.table_id)),
+            schema_id=SchemaId(self._id(after.schema_id)),
+            partitioning=partitioning and replace(partitioning, partition_id=self._id(partitioning.partition_id)),
+            sort_order=order and replace(order, sort_id=self._id(order.sort_id)),
+        )
+        return replace(table, after=numbered)
+
+    def _id(self, provisional: int) -> int:
+        if provisional >= 0:
+            return provisional
+        if provisional not in self._numbers:
+            self._numbers[provisional] = self.next_catalog_id
+            self.next_catalog_id += 1
+        return self._numbers[provisional]
+
+    # ---- writes
+
+    def _schema_writes(self, staged: Staged) -> Iterator[Write]:
+        for schema in staged.dropped_schemas:
+            yield EndRows("ducklake_schema", ({"schema_id": schema.schema_id},), self.snapshot_id)
+        if staged.created_schemas:
+            yield InsertRows("ducklake_schema", tuple(self._schema_row(s) for s in staged.created_schemas))
+
+    def _schema_row(self, schema: SchemaVersion) -> dict[str, object]:
+        return {
+            "schema_id": schema.schema_id,
+            "schema_uuid": schema.schema_uuid,
+            "begin_snapshot": self.snapshot_id,
+            "end_snapshot": None,
+            "schema_name": schema.name,
+            "path": schema.path,
+            "path_is_relative": schema.path_is_relative,
+        }
+
+    def _table_writes(self, table: StagedTable) -> Iterator[Write]:
+        if table.changes_definition:
+            yield from definition_writes(table.before, table.after, self.snapshot_id)
+        if table.after is None:
+            return
+        if has_new_version(table.before, table.after):
+            row = {
+                "begin_snapshot": self.snapshot_id,
+                "schema_version": self.schema_version,
+                "table_id": table.after.table_id,
+            }
+            yield InsertRows("ducklake_schema_versions", (row,))
+        inlined = table.after.newest_inlined_table
+        if _needs_inlined_table(table):
+            inlined = self._new_inlined_table(table.after)
+            yield CreateInlinedTable(inlined.name, inlined.columns)
+            yield InsertRows("ducklake_inlined_data_tables", (_registration(table.after, inlined),))
+        yield from self._data_writes(table, table.after, inlined)
+
+    def _new_inlined_table(self, table: TableVersion) -> InlinedTable:
+        name = f"ducklake_inlined_data_{table.table_id}_{self.schema_version}"
+        return InlinedTable(name, self.schema_version, table.columns)
+
+    def _data_writes(self, table: StagedTable, after: TableVersion, inlined: InlinedTable | None) -> Iterator[Write]:
+        writes = table.writes
+        if writes.is_empty:
+            return
+        stats = self.head.stats.get(after.table_id)
+        next_row_id = stats.next_row_id if stats else 0
+        first_file_id = self.next_file_id
+        self.next_file_id += len(writes.files) + len(writes.delete_files)
+        yield from data_file_writes(after, writes.files, first_file_id, next_row_id, self.snapshot_id)
+        next_row_id += sum(f.record_count for f in writes.files)
+        for rows in writes.inlined:
+            assert inlined is not None  # noqa: S101 # rows are staged as inlined only where a table can be had
+            row_ids = _row_ids(rows, next_row_id)
+            next_row_id += rows.rows.num_rows if rows.row_ids is None else 0
+            yield InsertInlined(inlined.name, inlined.columns, rows.rows, row_ids, self.snapshot_id)
+        yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
+        yield from stats_writes(after, writes, stats, next_row_id)
+
+
+def _row_ids(rows: InlinedRows, first: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if rows.row_ids is None:
+        return np.arange(first, first + rows.rows.num_rows, dtype=np.int64)
+    return np.asarray(rows.row_ids, dtype=np.int64)
+
+
+def _needs_inlined_table(table: StagedTable) -> bool:
+    if table.after is None:
+        return False
+    return (table.inlines and has_new_shape(table.before, table.after)) or _lacks_inlined_table(table)
+
+
+def _lacks_inlined_table(table: StagedTable) -> bool:
+    return bool(table.writes.inlined) and table.newest.newest_inlined_table is None
+
+
+def _registration(table: TableVersion, inlined: InlinedTable) -> dict[str, object]:
+    return {"table_id": table.table_id, "table_name": inlined.name, "schema_version": inlined.schema_version}
+
+
+def _snapshot_row(snapshot: Snapshot) -> InsertRows:
+    row = {
+        "snapshot_id": snapshot.snapshot_id,
+        "snapshot_time": snapshot.snapshot_time,
+        "schema_version": snapshot.schema_version,
+        "next_catalog_id": snapshot.next_catalog_id,
+        "next_file_id": snapshot.next_file_id,
+    }
+    return InsertRows("ducklake_snapshot", (row,))
+
+
+def _changes_row(snapshot: Snapshot, changes: str, info: CommitInfo) -> InsertRows:
+    row = {
+        "snapshot_id": snapshot.snapshot_id,
+        "changes_made": changes,
+        "author": info.author,
+        "commit_message": info.message,
+        "commit_extra_info": info.extra_info,
+    }
+    return InsertRows("ducklake_snapshot_changes", (row,))

@@ -1,0 +1,190 @@
+"""Makes Arrow data fit a table: columns matched by name, types widened only where no value changes. Pure.
+
+What does not fit is refused by an error that names the column, what it needs and what it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ducklake_core.errors import NotNullViolation, SchemaMismatch, UnsupportedType
+from ducklake_core.model import Column
+from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.text import from_text, parse_literal
+from ducklake_core.spec.types import arrow_type, is_list
+
+
+def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_missing: bool = False) -> pa.Table:
+    """Return the data with exactly the table's columns, in its order and types.
+
+    `fill_missing` gives columns that the data lacks their defaults, else they are an error.
+    """
+    found = _match_names(data.column_names, columns, table_name)
+    missing = [c.name for c in columns if c.name not in found]
+    if missing and not fill_missing:
+        raise SchemaMismatch(
+            f"the data for '{table_name}' lacks columns {_quoted(missing)}: add them, or let them be filled with defaults",
+            columns=missing,
+        )
+    arrays = []
+    for column in columns:
+        name = found.get(column.name)
+        array = _default(column, data.num_rows) if name is None else conform_column(data.column(name), column, table_name)
+        _refuse_nulls(array, column, table_name)
+        arrays.append(array)
+    return pa.Table.from_arrays(arrays, schema=pa.schema([pa.field(c.name, arrow_type(c)) for c in columns]))
+
+
+def conform_column(array: pa.ChunkedArray, column: Column, table_name: str) -> pa.ChunkedArray:
+    """Return one column in the table's type; the common case copies nothing."""
+    target = arrow_type(column)
+    if array.type == target:
+        return array
+    chunks = [_conform(chunk, column, f"{table_name}.{column.name}") for chunk in array.chunks]
+    return pa.chunked_array(chunks, type=target)
+
+
+def _match_names(names: Sequence[str], columns: Sequence[Column], table_name: str) -> dict[str, str]:
+    """Return the data's name of each column; names match regardless of case, each at most once."""
+    by_fold = {c.name.casefold(): c.name for c in columns}
+    found: dict[str, str] = {}
+    unknown: list[str] = []
+    for name in names:
+        column = by_fold.get(name.casefold())
+        if column is None:
+            unknown.append(name)
+        elif column in found:
+            raise SchemaMismatch(f"the data for '{table_name}' has column '{column}' twice", columns=[name])
+        else:
+            found[column] = name
+    if unknown:
+        close = get_close_matches(unknown[0], [c.name for c in columns], n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise SchemaMismatch(f"table '{table_name}' has no columns {_quoted(unknown)}{hint}", columns=unknown)
+    return found
+
+
+def _default(column: Column, rows: int) -> pa.ChunkedArray:
+    target = arrow_type(column)
+    if column.default_value is None:
+        return pa.chunked_array([pa.nulls(rows, target)])
+    if column.default_value_type == "expression":
+        raise SchemaMismatch(
+            f"column '{column.name}' has the default '{column.default_value}', an expression of DuckDB's SQL that cannot be "
+            "computed here: give the column's values",
+            columns=[column.name],
+        )
+    scalar = parse_literal(column.default_value, column)
+    return pa.chunked_array([pa.repeat(scalar, rows)], type=target)
+
+
+def _refuse_nulls(array: pa.ChunkedArray, column: Column, table_name: str) -> None:
+    if not column.nulls_allowed and array.null_count:
+        row = pc.index(array.is_null(), True).as_py()
+        raise NotNullViolation(
+            f"column '{column.name}' of '{table_name}' forbids nulls, and row {row} of the data has one", column=column.name
+        )
+
+
+# ------------------------------------------------------------------------------------------- one array
+
+
+def _conform(array: pa.Array, column: Column, path: str) -> pa.Array:
+    target = arrow_type(column)
+    if array.type == target:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if pa.types.is_dictionary(array.type):
+        return _conform(array.dictionary_decode(), column, path)
+    if column.is_nested:
+        return _conform_nested(array, column, path)
+    return _conform_scalar(array, column, path)
+
+
+def _conform_nested(array: pa.Array, column: Column, path: str) -> pa.Array:
+    type_, target = array.type, arrow_type(column)
+    array = pa.concat_arrays([array]) if array.offset else array  # a slice's children are not sliced
+    if column.type == "struct" and pa.types.is_struct(type_):
+        found = _match_names([f.name for f in type_], column.children, path)
+        missing = [c.name for c in column.children if c.name not in found]
+        if missing:
+            raise SchemaMismatch(f"the data for '{path}' lacks fields {_quoted(missing)}", columns=missing)
+        names = [type_.get_field_index(found[c.name]) for c in column.children]
+        parts = [_conform(array.field(i), c, f"{path}.{c.name}") for i, c in zip(names, column.children, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
+    if column.type == "list" and is_list(type_):
+        plain_list = array.cast(pa.list_(type_.value_type))
+        values = _conform(plain_list.values, column.children[0], f"{path}.element")
+        return pa.ListArray.from_arrays(plain_list.offsets, values, type=target, mask=_mask(plain_list))
+    if column.type == "map" and pa.types.is_map(type_):
+        key, value = column.children
+        keys, items = _conform(array.keys, key, f"{path}.key"), _conform(array.items, value, f"{path}.value")
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=_mask(array))
+    raise _mismatch(path, column.type, type_)
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _conform_scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
+    target = arrow_type(column)
+    if not _is_convertible(array.type, column.type):
+        raise _mismatch(path, column.type, array.type)
+    storage = plain(array)
+    try:
+        if column.type == "uuid" and pa.types.is_fixed_size_binary(storage.type):
+            return pa.ExtensionArray.from_storage(target, storage.cast(pa.binary(16)))
+        if column.type in ("uuid", "timetz") or (column.type == "json" and array.type != pa.json_()):
+            return from_text(storage.cast(pa.string()), column)
+        if isinstance(target, pa.ExtensionType):
+            return pa.ExtensionArray.from_storage(target, storage.cast(target.storage_type))
+        return storage.cast(target, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatch(
+            f"column '{path}' is {column.type}, and the data ({array.type}) has a value that does not fit: {error}",
+            column=path,
+        ) from error
+
+
+def _is_convertible(type_: pa.DataType, target: str) -> bool:
+    """Tell whether the kinds agree; whether each value fits is checked by the cast."""
+    storage = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    t = pa.types
+    if target in ("variant", "unknown", "geometry") and not t.is_binary(storage):
+        raise UnsupportedType(f"values of type '{target}' cannot be written yet", type=target)
+    is_integer, is_text = t.is_integer(storage), t.is_string(storage) or t.is_large_string(storage) or t.is_string_view(storage)
+    is_bytes = t.is_binary(storage) or t.is_large_binary(storage) or t.is_fixed_size_binary(storage) or t.is_binary_view(storage)
+    is_decimal = t.is_decimal(storage)
+    if target.startswith("decimal") or target in ("int128", "uint128"):
+        return is_integer or is_decimal
+    if target.startswith(("int", "uint")) and target != "interval":
+        return is_integer or (is_decimal and storage.scale == 0)
+    if target.startswith("float"):
+        return is_integer or t.is_float16(storage) or t.is_float32(storage) or (t.is_float64(storage) and target == "float64")
+    if target == "timestamptz":
+        return t.is_timestamp(storage) and storage.tz is not None
+    if target.startswith("timestamp"):
+        return (t.is_timestamp(storage) and storage.tz is None) or t.is_date(storage)
+    if target in ("time", "time_ns"):
+        return bool(t.is_time(storage))
+    if target == "date":
+        return bool(t.is_date(storage))
+    if target in ("varchar", "json", "timetz"):
+        return is_text
+    if target == "uuid":
+        return is_text or (is_bytes and getattr(storage, "byte_width", 0) == 16)
+    return is_bytes if target in ("blob", "geometry") else False
+
+
+def _mismatch(path: str, wanted: str, found: pa.DataType) -> SchemaMismatch:
+    return SchemaMismatch(f"column '{path}' is {wanted}, but the data has {found}; cast it first", column=path)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

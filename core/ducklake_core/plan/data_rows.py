@@ -1,0 +1,155 @@
+"""The catalog rows of data: files, delete files, end marks and statistics (format §4–§8, §10). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from ducklake_core.model import ColumnStats, NewDataFile, SnapshotId, TableColumnStats, TableStats, TableVersion
+from ducklake_core.plan.staged import ReplacedDeletes, TableWrites
+from ducklake_core.plan.statistics import changed_stats, merge_table_stats
+from ducklake_core.plan.writes import (
+    DeleteRows,
+    EndInlined,
+    EndRows,
+    InsertInlinedDeletes,
+    InsertRows,
+    UpdateRows,
+    Write,
+)
+
+
+def data_file_writes(
+    table: TableVersion, files: Sequence[NewDataFile], first_file_id: int, next_row_id: int, snapshot: SnapshotId
+) -> Iterator[Write]:
+    """Yield the rows of new data files; their row ids follow each other from `next_row_id`."""
+    rows, stats, values = [], [], []
+    for file_id, file in enumerate(files, first_file_id):
+        identity = {"data_file_id": file_id, "table_id": table.table_id}
+        rows.append({**identity, **_file_facts(table, file, next_row_id, snapshot)})
+        stats += [{**identity, **_file_stats(s)} for s in file.column_stats]
+        for index, value in enumerate(file.partition_values or ()):
+            values.append({**identity, "partition_key_index": index, "partition_value": value})
+        next_row_id += file.record_count
+    for name, found in (
+        ("ducklake_data_file", rows),
+        ("ducklake_file_column_stats", stats),
+        ("ducklake_file_partition_value", values),
+    ):
+        if found:
+            yield InsertRows(name, tuple(found))
+
+
+def _file_facts(table: TableVersion, file: NewDataFile, row_id_start: int, snapshot: SnapshotId) -> dict[str, Any]:
+    is_partitioned = file.partition_values is not None and table.partitioning is not None
+    return {
+        "begin_snapshot": snapshot,
+        "end_snapshot": None,
+        "file_order": None,
+        "path": file.path,
+        "path_is_relative": file.path_is_relative,
+        "file_format": "parquet",
+        "record_count": file.record_count,
+        "file_size_bytes": file.file_size_bytes,
+        "footer_size": file.footer_size,
+        "row_id_start": row_id_start,
+        "partition_id": table.partitioning.partition_id if is_partitioned and table.partitioning else None,
+        "encryption_key": file.encryption_key,
+        "mapping_id": None,
+        "partial_max": None,
+    }
+
+
+def _file_stats(stats: ColumnStats) -> dict[str, Any]:
+    return {
+        "column_id": stats.column_id,
+        "column_size_bytes": stats.size_bytes,
+        "value_count": stats.value_count,
+        "null_count": stats.null_count,
+        "min_value": stats.min_value,
+        "max_value": stats.max_value,
+        "contains_nan": stats.contains_nan,
+        "extra_stats": stats.extra_stats,
+    }
+
+
+def delete_writes(
+    table: TableVersion, writes: TableWrites, first_file_id: int, snapshot: SnapshotId, now: datetime
+) -> Iterator[Write]:
+    """Yield what ends rows: end marks, inlined deletes, delete files and ended data files."""
+    for end in writes.inlined_ends:
+        yield EndInlined(end.inlined_table, end.row_ids, snapshot)
+    if writes.inlined_file_deletes:
+        positions = tuple((d.data_file_id, p) for d in writes.inlined_file_deletes for p in d.positions)
+        yield InsertInlinedDeletes(table.table_id, positions, snapshot)
+    for file_id, deletes in enumerate(writes.delete_files, first_file_id):
+        yield from _replace_deletes(table, deletes, file_id, snapshot, now)
+    if writes.ended_files:
+        yield EndRows("ducklake_data_file", tuple({"data_file_id": i} for i in writes.ended_files), snapshot)
+
+
+def _replace_deletes(
+    table: TableVersion, deletes: ReplacedDeletes, file_id: int, snapshot: SnapshotId, now: datetime
+) -> Iterator[Write]:
+    old, new = deletes.replaced, deletes.new_file
+    if old is not None:
+        yield DeleteRows("ducklake_delete_file", ({"delete_file_id": old.delete_file_id},))
+        scheduled = {
+            "data_file_id": old.delete_file_id,
+            "path": deletes.scheduled_path,
+            "path_is_relative": deletes.scheduled_path_is_relative,
+            "schedule_start": now,
+        }
+        yield InsertRows("ducklake_files_scheduled_for_deletion", (scheduled,))
+    row = {
+        "delete_file_id": file_id,
+        "table_id": table.table_id,
+        # History is inside the merged file: its row begins where the replaced one began.
+        "begin_snapshot": snapshot if old is None else old.begin_snapshot,
+        "end_snapshot": None,
+        "data_file_id": deletes.data_file_id,
+        "path": new.path,
+        "path_is_relative": new.path_is_relative,
+        "format": "parquet",
+        "delete_count": new.delete_count,
+        "file_size_bytes": new.file_size_bytes,
+        "footer_size": new.footer_size,
+        "encryption_key": new.encryption_key,
+        "partial_max": None if old is None else snapshot,
+    }
+    yield InsertRows("ducklake_delete_file", (row,))
+
+
+def stats_writes(
+    table: TableVersion, writes: TableWrites, stats: TableStats | None, next_row_id: int
+) -> Iterator[Write]:
+    """Yield the new statistics of a table that got rows: only ever wider than before."""
+    if not writes.files and not writes.inlined:
+        return
+    added = [s for rows in writes.inlined for s in rows.stats] + [s for f in writes.files for s in f.column_stats]
+    row = {
+        "table_id": table.table_id,
+        "record_count": (stats.record_count if stats else 0) + _row_count(writes),
+        "next_row_id": next_row_id,
+        "file_size_bytes": (stats.file_size_bytes if stats else 0) + sum(f.file_size_bytes for f in writes.files),
+    }
+    merged = merge_table_stats(stats, added, table.columns)
+    if stats is None:
+        yield InsertRows("ducklake_table_stats", (row,))
+        yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in merged.values()))
+        return
+    yield UpdateRows("ducklake_table_stats", ("table_id",), (row,))
+    changed = changed_stats(stats, merged)
+    if changed:
+        rows = tuple(_bounds(table, s) for s in changed)
+        yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), rows)
+
+
+def _row_count(writes: TableWrites) -> int:
+    return sum(r.rows.num_rows for r in writes.inlined) + sum(f.record_count for f in writes.files)
+
+
+def _bounds(table: TableVersion, stats: TableColumnStats) -> dict[str, Any]:
+    return {"table_id": table.table_id, **asdict(stats)}

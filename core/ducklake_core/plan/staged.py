@@ -1,0 +1,144 @@
+"""What a transaction wants to commit, as values: made before the commit, free of snapshot ids.
+
+Ids that the commit gives out (schemas, tables, partitionings, sort orders) are negative here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ducklake_core.model import (
+    ColumnStats,
+    DataFileId,
+    DeleteFile,
+    Epoch,
+    NewDataFile,
+    NewDeleteFile,
+    SchemaVersion,
+    Snapshot,
+    TableVersion,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InlinedRows:
+    """Rows for the newest inlined table, in the table's columns. `row_ids` None: fresh ids."""
+
+    rows: pa.Table
+    stats: tuple[ColumnStats, ...]
+    row_ids: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedEnd:
+    """Rows of one inlined table that end, by row id."""
+
+    inlined_table: str
+    row_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedFileDeletes:
+    """Rows of one data file that end, few enough to be rows of the catalog."""
+
+    data_file_id: DataFileId
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedDeletes:
+    """A new delete file of one data file, in the place of the one it had, which is scheduled for deletion."""
+
+    data_file_id: DataFileId
+    new_file: NewDeleteFile
+    replaced: DeleteFile | None = None
+    scheduled_path: str = ""  # relative to the lake's data path, or absolute
+    scheduled_path_is_relative: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrites:
+    """The data a transaction adds to and takes from one table."""
+
+    inlined: tuple[InlinedRows, ...] = ()
+    files: tuple[NewDataFile, ...] = ()
+    inlined_ends: tuple[InlinedEnd, ...] = ()
+    inlined_file_deletes: tuple[InlinedFileDeletes, ...] = ()
+    delete_files: tuple[ReplacedDeletes, ...] = ()
+    ended_files: tuple[DataFileId, ...] = ()
+
+    @property
+    def has_file_deletes(self) -> bool:
+        return bool(self.delete_files or self.ended_files)
+
+    @property
+    def has_inlined_deletes(self) -> bool:
+        return bool(self.inlined_ends or self.inlined_file_deletes)
+
+    @property
+    def has_deletes(self) -> bool:
+        return self.has_file_deletes or self.has_inlined_deletes
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.inlined or self.files or self.has_deletes)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """One table: as the base has it (None: created here), as it shall be (None: dropped here), and its data.
+
+    `inlines`: the effective row limit is above zero and every column can be inlined.
+    """
+
+    before: TableVersion | None
+    after: TableVersion | None
+    writes: TableWrites = TableWrites()
+    inlines: bool = False
+
+    @property
+    def newest(self) -> TableVersion:
+        table = self.after or self.before
+        assert table is not None  # noqa: S101 # one of the two is always set
+        return table
+
+    @property
+    def changes_definition(self) -> bool:
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """What people can read about a snapshot."""
+
+    author: str | None = None
+    message: str | None = None
+    extra_info: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Everything one snapshot shall change."""
+
+    base: Snapshot
+    tables: tuple[StagedTable, ...] = ()
+    created_schemas: tuple[SchemaVersion, ...] = ()
+    dropped_schemas: tuple[SchemaVersion, ...] = ()
+    info: CommitInfo = CommitInfo()
+    epoch: Epoch | None = None
+
+    @property
+    def changes_definitions(self) -> bool:
+        schemas = self.created_schemas or self.dropped_schemas
+        return bool(schemas) or any(t.changes_definition for t in self.tables)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.changes_definitions and all(t.writes.is_empty for t in self.tables)
+
+    @property
+    def is_append_only(self) -> bool:
+        """Tell whether all it does is add rows: then only a change of a table's definition can conflict."""
+        return not self.changes_definitions and not any(t.writes.has_deletes for t in self.tables)

@@ -1,0 +1,231 @@
+"""Adds, deletes and updates rows of one pending table: reads what is needed, writes files, records the rest.
+
+Runs on the driver. Rows in committed files and inlined tables are found by a pruned scan at the transaction's base;
+rows that the transaction added itself are changed where they wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from ducklake_core import scan
+from ducklake_core.catalog.database import Database
+from ducklake_core.errors import InvalidInput, ObjectNotFound, SchemaMismatch, UnsupportedType
+from ducklake_core.files.parquet_form import find_unwritable
+from ducklake_core.files.parquet_in import ReadRequest, read_data_file
+from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.storage import Storage
+from ducklake_core.files.write_options import WriteOptions
+from ducklake_core.model import Column, DataFile, DataFileId, NewDataFile, SnapshotId, TableVersion
+from ducklake_core.pending import AddedRows, PendingTable
+from ducklake_core.plan.conform import conform, conform_column
+from ducklake_core.plan.predicates import Predicate
+from ducklake_core.spec.types import ROW_ID_NAME
+
+Change = Callable[[pa.Table], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanger:
+    """Changes rows of pending tables that read at one base snapshot."""
+
+    database: Database
+    storage: Storage
+    base: SnapshotId
+
+    def append(self, pending: PendingTable, data: pa.Table, *, fill_missing: bool = False) -> None:
+        """Add rows: few of them as catalog rows, more as files."""
+        rows = conform(data, pending.table.columns, pending.table.qualified_name, fill_missing=fill_missing)
+        if rows.num_rows:
+            self._add(pending, rows, None)
+
+    def delete(self, pending: PendingTable, predicate: Predicate | None) -> int:
+        """Delete the rows that match; None deletes all. Return their number."""
+        columns = scan.needed_columns(pending.table, (), predicate)
+        count = self._change_own(pending, predicate, None)
+        for rows, end in self._committed(pending, columns, predicate):
+            hits = scan.matches(rows, predicate)
+            end(hits)
+            count += len(hits)
+        return count
+
+    def delete_positions(self, pending: PendingTable, data_file_id: DataFileId, positions: Sequence[int]) -> int:
+        """Delete rows of one data file by their positions in it; those deleted already are left out."""
+        listing = scan.list_table(self.database, pending.table, self.base, (), None)
+        file = next((f for f in listing.files if f.data_file_id == data_file_id), None)
+        if file is None:
+            raise ObjectNotFound(f"table '{pending.table.qualified_name}' has no data file {data_file_id} at snapshot {self.base}")
+        wanted = np.unique(np.asarray(positions, dtype=np.int64))
+        if len(wanted) and (wanted[0] < 0 or wanted[-1] >= file.record_count):
+            raise InvalidInput(f"data file {data_file_id} has {file.record_count} rows: a position is out of range")
+        part = next(scan.read_file_parts(self.storage, replace(listing, files=(file,)), (), self.base))
+        live = np.setdiff1d(part.positions, _known(pending, file))
+        hits = np.intersect1d(wanted, live)
+        pending.delete_positions(file, hits)
+        return len(hits)
+
+    def count(self, pending: PendingTable, predicate: Predicate | None) -> int:
+        """Return how many committed rows match."""
+        columns = scan.needed_columns(pending.table, (), predicate)
+        return sum(len(scan.matches(rows, predicate)) for rows, _ in self._committed(pending, columns, predicate))
+
+    def update(self, pending: PendingTable, values: Mapping[str, object], predicate: Predicate | None) -> int:
+        """Give the rows that match new values; they keep their row ids. Return their number."""
+        change = _change(pending.table, values)
+        count = self._change_own(pending, predicate, change)
+        changed: list[tuple[pa.Table, np.ndarray]] = []
+        for rows, end in self._committed(pending, pending.table.columns, predicate):
+            hits = scan.matches(rows, predicate)
+            row_ids = end(hits)
+            if len(hits):
+                changed.append((change(rows.take(hits)), row_ids))
+        if changed:
+            rows = pa.concat_tables([c for c, _ in changed])
+            self._add(pending, rows, np.concatenate([ids for _, ids in changed]))
+            count += rows.num_rows
+        return count
+
+    # ---- adding
+
+    def _add(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None) -> None:
+        if rows.num_rows <= pending.row_limit and pending.is_inlinable:
+            pending.added.append(AddedRows(rows, row_ids))
+        else:
+            pending.files += self._write(pending, rows, row_ids)
+
+    def _write(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None) -> Sequence[NewDataFile]:
+        table = pending.table
+        reason = find_unwritable(table.columns)
+        if reason is not None:
+            raise UnsupportedType(
+                f"cannot write {rows.num_rows} rows of '{table.qualified_name}' to Parquet: {reason}; "
+                f"up to {pending.row_limit} rows at once are kept in the catalog (option 'data_inlining_row_limit')"
+            )
+        ids = None if row_ids is None else pa.array(row_ids)
+        return write_data_files(self.storage, file_layout(table, pending.options), rows, row_ids=ids)
+
+    # ---- finding
+
+    def _committed(
+        self, pending: PendingTable, columns: Sequence[Column], predicate: Predicate | None
+    ) -> list[tuple[pa.Table, Callable[[np.ndarray], np.ndarray]]]:
+        """Return the committed rows still live in the transaction, each part with what ends chosen rows of it."""
+        if pending.before is None:
+            return []
+        listing = scan.list_table(self.database, pending.table, self.base, columns, predicate)
+        parts: list[tuple[pa.Table, Callable[[np.ndarray], np.ndarray]]] = []
+        for inlined in listing.inlined:
+            ended = np.fromiter(pending.inlined_ends.get(inlined.table.name, ()), np.int64)
+            keep = np.flatnonzero(~np.isin(inlined.row_ids, ended))
+            row_ids = inlined.row_ids[keep]
+            parts.append((inlined.rows.take(keep), _inlined_ender(pending, inlined.table.name, row_ids)))
+        for part in scan.read_file_parts(self.storage, listing, columns, self.base):
+            keep = np.flatnonzero(~np.isin(part.positions, _known(pending, part.file)))
+            ender = _file_ender(pending, part.file, part.positions[keep], part.row_ids[keep])
+            parts.append((part.rows.take(keep), ender))
+        return parts
+
+    def _change_own(self, pending: PendingTable, predicate: Predicate | None, change: Change | None) -> int:
+        """Delete (no change given) or update matching rows among those that the transaction added."""
+        count = 0
+        for added in pending.added:
+            hits = scan.matches(added.rows, predicate)
+            count += len(hits)
+            keep = _others(added.rows.num_rows, hits)
+            added.rows, added.row_ids = _replaced(added.rows, added.row_ids, hits, keep, change)
+        for file in list(pending.files):
+            rows, row_ids = self._read_own(pending.table, file)
+            hits = scan.matches(rows, predicate)
+            if not len(hits):
+                continue
+            count += len(hits)
+            rows, row_ids = _replaced(rows, row_ids, hits, _others(rows.num_rows, hits), change)
+            pending.files.remove(file)
+            self.storage.remove(pending.table.directory + file.path if file.path_is_relative else file.path)
+            if rows.num_rows:
+                pending.files += self._write(pending, rows, row_ids)
+        return count
+
+    def _read_own(self, table: TableVersion, file: NewDataFile) -> tuple[pa.Table, np.ndarray | None]:
+        path = table.directory + file.path if file.path_is_relative else file.path
+        stored = DataFile(
+            DataFileId(-1), path, self.base, file.record_count, file.file_size_bytes, 0, encryption_key=file.encryption_key
+        )
+        rows = read_data_file(self.storage, stored, ReadRequest(table.columns, with_row_ids=True))
+        row_ids = rows.column(ROW_ID_NAME).to_numpy() if file.has_row_ids else None
+        return rows.select([c.name for c in table.columns]), row_ids
+
+
+def file_layout(table: TableVersion, options: Mapping[str, str]) -> FileLayout:
+    """Return how files of a table are laid out; it travels to executors."""
+    partitioning = table.partitioning if table.partitioning and table.partitioning.keys else None
+    return FileLayout(table.directory, table.columns, partitioning, table.sort_order, WriteOptions.from_options(options))
+
+
+def _known(pending: PendingTable, file: DataFile) -> np.ndarray:
+    return pending.deleted.get(file.data_file_id, (file, np.empty(0, np.int64)))[1]
+
+
+def _inlined_ender(pending: PendingTable, name: str, row_ids: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def end(hits: np.ndarray) -> np.ndarray:
+        pending.end_inlined(name, row_ids[hits])
+        return row_ids[hits]
+
+    return end
+
+
+def _file_ender(
+    pending: PendingTable, file: DataFile, positions: np.ndarray, row_ids: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    def end(hits: np.ndarray) -> np.ndarray:
+        pending.delete_positions(file, positions[hits])
+        return row_ids[hits]
+
+    return end
+
+
+def _others(count: int, hits: np.ndarray) -> np.ndarray:
+    mask = np.ones(count, dtype=bool)
+    mask[hits] = False
+    return np.flatnonzero(mask)
+
+
+def _replaced(
+    rows: pa.Table, row_ids: np.ndarray | None, hits: np.ndarray, keep: np.ndarray, change: Change | None
+) -> tuple[pa.Table, np.ndarray | None]:
+    if not len(hits):
+        return rows, row_ids
+    if change is None:
+        return rows.take(keep), None if row_ids is None else row_ids[keep]
+    order = np.argsort(np.concatenate([keep, hits]), kind="stable")
+    return pa.concat_tables([rows.take(keep), change(rows.take(hits))]).take(order), row_ids
+
+
+def _change(table: TableVersion, values: Mapping[str, object]) -> Change:
+    """Return the function that sets columns to values: Python values, or `pyarrow.compute` expressions over the row."""
+    columns: dict[str, Column] = {}
+    for name in values:
+        column = table.column(name)
+        if column is None:
+            raise SchemaMismatch(f"table '{table.qualified_name}' has no column '{name}' to update", columns=[name])
+        columns[name] = column
+
+    def change(rows: pa.Table) -> pa.Table:
+        computed = {columns[name].name: _computed(rows, columns[name], value) for name, value in values.items()}
+        arrays = [computed.get(name, rows.column(name)) for name in rows.column_names]
+        return conform(pa.table(arrays, names=rows.column_names), table.columns, table.qualified_name)
+
+    def _computed(rows: pa.Table, column: Column, value: object) -> pa.ChunkedArray:
+        if isinstance(value, pc.Expression):
+            found = ds.dataset(rows).to_table(columns={column.name: value}).column(0)
+        else:
+            found = pa.chunked_array([pa.array([value] * rows.num_rows)])
+        return conform_column(found, column, table.qualified_name)
+
+    return change

@@ -1,0 +1,183 @@
+"""Reads the rows of a table at a snapshot: what the catalog lists, pruned, then files and inlined rows. Runs anywhere.
+
+The catalog is asked in one short transaction; files are read after it has ended, so no lock is held meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.catalog.database import Database, Session
+from ducklake_core.catalog.file_reader import read_data_files, read_file_stats, read_inlined_rows
+from ducklake_core.catalog.queries import of_table
+from ducklake_core.errors import CatalogUnavailable
+from ducklake_core.files.delete_files import read_deletes
+from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
+from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, read_data_file
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column, DataFile, InlinedTable, SnapshotId, TableVersion
+from ducklake_core.plan.filter_arrow import to_arrow
+from ducklake_core.plan.predicates import Predicate, referenced_columns, referenced_fields
+from ducklake_core.plan.pruning import may_match
+from ducklake_core.spec.types import ROW_ID_NAME, arrow_type, identified_field
+
+_READ_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InlinedPart:
+    """Live rows of one inlined table, in the columns asked for."""
+
+    table: InlinedTable
+    rows: pa.Table
+    row_ids: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilePart:
+    """Live rows of one data file, in the columns asked for, with where they are in the file."""
+
+    file: DataFile
+    rows: pa.Table
+    row_ids: np.ndarray
+    positions: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """What the catalog says of a table at a snapshot: the files worth reading, and the inlined rows themselves."""
+
+    table: TableVersion
+    files: tuple[DataFile, ...]
+    inlined: tuple[InlinedPart, ...]
+
+
+def list_table(
+    database: Database, table: TableVersion, snapshot: SnapshotId, columns: Sequence[Column], predicate: Predicate | None
+) -> Listing:
+    """Ask the catalog once; a flush that drops a superseded inlined table meanwhile makes it ask again."""
+    for attempt in range(_READ_ATTEMPTS):
+        try:
+            with database.read() as session:
+                return _list(session, table, snapshot, columns, predicate)
+        except Exception as error:
+            if attempt + 1 < _READ_ATTEMPTS and database.dialect.is_missing_table(error):
+                table = _without_vanished(database, table)
+                continue
+            if database.dialect.is_transient(error):
+                raise CatalogUnavailable(f"cannot read catalog '{database.url.shown}': {error}") from error
+            raise
+    raise AssertionError("unreachable")  # the last attempt raises
+
+
+def needed_columns(table: TableVersion, projection: Sequence[Column], predicate: Predicate | None) -> tuple[Column, ...]:
+    """Return the columns to be read: those asked for and those the filter needs, in the table's order."""
+    names = {c.name for c in projection} | (referenced_columns(predicate) if predicate else frozenset())
+    return tuple(c for c in table.columns if c.name in names)
+
+
+def read_rows(
+    storage: Storage, listing: Listing, columns: Sequence[Column], snapshot: SnapshotId, predicate: Predicate | None
+) -> pa.Table:
+    """Return the rows of a listing that match, in the columns asked for."""
+    needed_schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in columns])
+    tables = [part.rows for part in listing.inlined]
+    request = ReadRequest(tuple(columns), snapshot, table_columns=listing.table.columns)
+    for file in listing.files:
+        tables.append(read_data_file(storage, file, request, dropped_positions=_dropped(storage, file, snapshot)))
+    matching = [_filtered(t, predicate) for t in tables if t.num_rows]
+    return pa.concat_tables(matching) if matching else needed_schema.empty_table()
+
+
+def count_rows(
+    storage: Storage, listing: Listing, columns: Sequence[Column], snapshot: SnapshotId, predicate: Predicate | None
+) -> int:
+    """Return the number of rows of a listing that match; whole files are counted from the catalog."""
+    count = sum(len(matches(part.rows, predicate)) for part in listing.inlined)
+    unsure = [f for f in listing.files if predicate is not None or (f.partial_max or 0) > snapshot]
+    for file in listing.files:
+        if file not in unsure:
+            dropped = _dropped(storage, file, snapshot)
+            count += file.record_count - (0 if dropped is None else len(dropped))
+    for part in read_file_parts(storage, replace(listing, files=tuple(unsure)), columns, snapshot):
+        count += len(matches(part.rows, predicate))
+    return count
+
+
+def read_file_parts(
+    storage: Storage, listing: Listing, columns: Sequence[Column], snapshot: SnapshotId
+) -> Iterator[FilePart]:
+    """Yield the live rows of each file with their row ids and positions, for those who delete or update them."""
+    request = ReadRequest(
+        tuple(columns), snapshot, with_row_ids=True, with_positions=True, table_columns=listing.table.columns
+    )
+    for file in listing.files:
+        rows = read_data_file(storage, file, request, dropped_positions=_dropped(storage, file, snapshot))
+        row_ids = rows.column(ROW_ID_NAME).to_numpy()
+        positions = rows.column(POSITION_NAME).to_numpy()
+        yield FilePart(file, rows.select([c.name for c in columns]), row_ids, positions)
+
+
+def matches(rows: pa.Table, predicate: Predicate | None) -> np.ndarray:
+    """Return the indices of the rows that a filter keeps."""
+    if predicate is None:
+        return np.arange(rows.num_rows)
+    numbered = rows.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
+    return numbered.filter(to_arrow(predicate)).column(_INDEX).to_numpy()
+
+
+_INDEX = "_ducklake_index"
+
+
+def _list(
+    session: Session, table: TableVersion, snapshot: SnapshotId, columns: Sequence[Column], predicate: Predicate | None
+) -> Listing:
+    files = read_data_files(session, table, snapshot)
+    if predicate is not None and files:
+        ids = sorted({field.column.column_id for field in referenced_fields(predicate)})
+        stats = read_file_stats(session, table, ids)
+        files = [f for f in files if may_match(predicate, stats.get(f.data_file_id, {}), table, f)]
+    inlined = tuple(_inlined_part(session, t, columns, snapshot) for t in table.inlined_tables)
+    return Listing(table, tuple(files), inlined)
+
+
+def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
+    """Return the table with the inlined tables that are still registered; a flush has moved the rows of the others."""
+    with database.read() as session:
+        rows = session.query(of_table(session.tables, "ducklake_inlined_data_tables"), table_id=table.table_id)
+    names = {row[1] for row in rows}
+    return replace(table, inlined_tables=tuple(t for t in table.inlined_tables if t.name in names))
+
+
+def _inlined_part(session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId) -> InlinedPart:
+    """Read inlined rows with the columns they were written under, and make them those of the table at the snapshot."""
+    wanted = {c.column_id for c in columns}
+    present = [c for c in inlined.columns if c.column_id in wanted]
+    rows, row_ids, _ = read_inlined_rows(session, inlined, present, snapshot)
+    if tuple(present) == tuple(columns):
+        return InlinedPart(inlined, rows, row_ids)
+    arrays = []
+    for source in match_fields([identified_field(c) for c in present], columns) if present else _constants(columns):
+        array = rows.column(source.index).combine_chunks() if isinstance(source, Found) else None
+        arrays.append(assemble(source, array, len(row_ids)))
+    return InlinedPart(inlined, pa.table(arrays, names=[c.name for c in columns]), row_ids)
+
+
+def _constants(columns: Sequence[Column]) -> list[Constant]:
+    return [Constant(c, c.initial_default) for c in columns]
+
+
+def _dropped(storage: Storage, file: DataFile, snapshot: SnapshotId) -> np.ndarray | None:
+    inlined = np.asarray(file.inlined_deletes, dtype=np.int64)
+    if file.delete_file is None:
+        return inlined if len(inlined) else None
+    positions, _ = read_deletes(storage, file.delete_file, snapshot)
+    return np.union1d(positions, inlined) if len(inlined) else positions
+
+
+def _filtered(rows: pa.Table, predicate: Predicate | None) -> pa.Table:
+    return rows if predicate is None else rows.filter(to_arrow(predicate))

@@ -1,0 +1,45 @@
+"""Names of things in text: `schema.table`, `column.field`, quoted as in SQL. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from ducklake_core.errors import InvalidInput
+
+
+def split_path(text: str) -> list[str]:
+    """Split a dotted path into its parts; a part in double quotes may hold dots, and quotes doubled."""
+    parts: list[str] = []
+    position = 0
+    while True:
+        match = _PART.match(text, position)
+        if match is None:
+            raise InvalidInput(f"'{text}' is not a name: write parts separated by dots, quoting odd ones as in \"a.b\"")
+        quoted, plain = match.groups()
+        parts.append(plain if quoted is None else quoted[1:-1].replace('""', '"'))
+        position = match.end()
+        if position == len(text):
+            return parts
+        position += 1
+
+
+_PART = re.compile(r'(?:("(?:[^"]|"")+")|([^."][^.]*))(?=\.|$)', re.DOTALL)
+
+
+def split_table_name(text: str) -> tuple[str, str]:
+    """Split `schema.table`; a lone table name is in schema `main`."""
+    parts = split_path(text)
+    if len(parts) > 2:
+        raise InvalidInput(f"'{text}' is not a table's name: write 'table' or 'schema.table', quoting odd parts")
+    return (parts[0], parts[1]) if len(parts) == 2 else ("main", parts[0])
+
+
+def quote_name(name: str) -> str:
+    """Quote a name where DuckDB would: unless it is plain and in lower case."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def check_name(name: str, noun: str) -> None:
+    """Refuse what no catalog can hold as the name of a schema or table."""
+    if not name or "\0" in name:
+        raise InvalidInput(f"{name!r} cannot be the name of a {noun}: it is empty or has a NUL character", name=name)

@@ -1,0 +1,65 @@
+"""A table at one snapshot, for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from ducklake_core import scan
+from ducklake_core.catalog.database import Database
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column, DataFile, Snapshot, TableVersion
+from ducklake_core.plan.definition import find_column
+from ducklake_core.plan.filter_sql import parse_filter
+from ducklake_core.plan.predicates import Predicate
+from ducklake_core.spec.types import arrow_schema
+
+
+class Table:
+    """What `Lake.table` returns: reads always see the same snapshot."""
+
+    def __init__(self, database: Database, storage: Storage, version: TableVersion, snapshot: Snapshot) -> None:
+        self._database = database
+        self._storage = storage
+        self.version = version
+        self.snapshot = snapshot
+
+    @property
+    def name(self) -> str:
+        return self.version.qualified_name
+
+    @property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(self.version.columns)
+
+    def read(self, columns: Sequence[str] | None = None, filter: str | None = None) -> pa.Table:  # noqa: A002 # the word users know
+        """Return the rows, of all columns or some, that match a filter such as `id > 3 AND name = 'x'`."""
+        projection = self._projection(columns)
+        predicate = self._predicate(filter)
+        needed = scan.needed_columns(self.version, projection, predicate)
+        listing = self._list(needed, predicate)
+        rows = scan.read_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
+        return rows.select([c.name for c in projection])
+
+    def count(self, filter: str | None = None) -> int:  # noqa: A002 # the word users know
+        """Return the number of rows that match; without a filter no data file is read if that can be helped."""
+        predicate = self._predicate(filter)
+        needed = scan.needed_columns(self.version, (), predicate)
+        listing = self._list(needed, predicate)
+        return scan.count_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
+
+    def files(self) -> tuple[DataFile, ...]:
+        """Return the data files live at the snapshot."""
+        return self._list((), None).files
+
+    def _list(self, columns: Sequence[Column], predicate: Predicate | None) -> scan.Listing:
+        return scan.list_table(self._database, self.version, self.snapshot.snapshot_id, columns, predicate)
+
+    def _projection(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
+        if columns is None:
+            return self.version.columns
+        return tuple(find_column(self.version, [name]) for name in columns)
+
+    def _predicate(self, text: str | None) -> Predicate | None:
+        return None if text is None else parse_filter(text, self.version.columns)

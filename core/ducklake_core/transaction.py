@@ -1,0 +1,357 @@
+"""A transaction: several operations on several tables that become one snapshot. Runs on the driver; no Spark needed.
+
+It reads at its base, the head when it first touched the lake, plus its own changes. Files are written as it goes and
+removed again when it does not commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+from uuid6 import uuid7
+
+from ducklake_core.arrow_input import to_table
+from ducklake_core.catalog.committer import CommitResult
+from ducklake_core.errors import CommitOutcomeUnknown, InvalidInput, ObjectExists, ObjectNotFound
+from ducklake_core.model import (
+    DataFileId,
+    Epoch,
+    NewDataFile,
+    SchemaId,
+    SchemaVersion,
+    Snapshot,
+    SnapshotId,
+    SortKey,
+    TableId,
+    TableVersion,
+)
+from ducklake_core.pending import PendingTable
+from ducklake_core.plan import definition
+from ducklake_core.plan.filter_sql import parse_filter
+from ducklake_core.plan.predicates import Predicate
+from ducklake_core.plan.staged import CommitInfo, Staged
+from ducklake_core.row_changes import RowChanger
+from ducklake_core.spec.inlined import find_uninlinable
+from ducklake_core.spec.names import check_name, split_table_name
+from ducklake_core.spec.options import effective_options, inlined_row_limit
+from ducklake_core.spec.paths import directory_name, join_path
+from ducklake_core.spec.types import build_columns
+
+if TYPE_CHECKING:
+    from ducklake_core.lake import Lake
+
+log = logging.getLogger(__name__)
+
+TableSchema = pa.Schema | Mapping[str, str | pa.DataType]
+
+
+class Transaction:
+    """Use as `with lake.transaction() as tx:`; the end of the block commits, an error in it discards everything."""
+
+    def __init__(self, lake: Lake, info: CommitInfo, epoch: Epoch | None = None, *, trust_cache: bool = False) -> None:
+        self._lake = lake
+        self._info = info
+        self._epoch = epoch
+        self._view = lake.view(fresh=not trust_cache)
+        self._tables: dict[TableId, PendingTable] = {}
+        self._names: dict[tuple[str, str], TableId] = {}
+        self._created_schemas: list[SchemaVersion] = []
+        self._dropped_schemas: list[SchemaVersion] = []
+        self._next_provisional = -1
+        self._rows = RowChanger(lake.database, lake.storage, self._view.snapshot.snapshot_id)
+        self.result: CommitResult | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    @property
+    def base(self) -> Snapshot:
+        """The snapshot that this transaction reads."""
+        return self._view.snapshot
+
+    def commit(self) -> CommitResult:
+        """Make the snapshot; nothing to do makes none. A definite failure removes the files that were written."""
+        self._refuse_missing_message()
+        if self._epoch is None and self.finish(SnapshotId(self.base.snapshot_id + 1)).is_empty:
+            self.result = CommitResult(None)
+            return self.result
+        try:
+            self.result = self._lake.committer.commit(self.base, self)
+        except CommitOutcomeUnknown:
+            raise  # the snapshot may exist: its files must stay
+        except BaseException:
+            self.discard()
+            raise
+        if self.result.replayed:
+            self.discard()
+        if self.result.snapshot is not None and self.result.snapshot.schema_version != self.base.schema_version:
+            self._lake.forget()
+        return self.result
+
+    def discard(self) -> None:
+        """Remove the files that were written. What cannot be removed stays as an orphan for maintenance."""
+        for pending in self._tables.values():
+            for path in pending.written_paths():
+                try:
+                    self._lake.storage.remove(path)
+                except Exception:  # noqa: BLE001 # an orphan must not hide why the transaction ended
+                    log.warning("file_not_removed", extra={"path": path})
+        self._tables.clear()
+
+    def finish(self, snapshot_id: SnapshotId) -> Staged:
+        """Return everything to be committed as a value; for the committer."""
+        tables = tuple(p.finish(self._lake.storage, self._lake.data_path, snapshot_id) for p in self._tables.values())
+        tables = tuple(t for t in tables if not (t.before is None and t.after is None))
+        return Staged(
+            self.base, tables, tuple(self._created_schemas), tuple(self._dropped_schemas), self._info, self._epoch
+        )
+
+    # ---- data
+
+    def append(self, table: str, data: Any, *, fill_missing: bool = False) -> None:  # Any: whatever Arrow can take
+        """Add rows: Arrow data, or anything `pyarrow.table` takes. Missing columns are an error unless filled."""
+        self._rows.append(self._pending(table), to_table(data), fill_missing=fill_missing)
+
+    def append_files(self, table: str, files: Sequence[NewDataFile]) -> None:
+        """Add data files that were written elsewhere, by executors for instance, with `write_data_files`."""
+        self._pending(table).files += files
+
+    def delete(self, table: str, where: str | Predicate | None) -> int:
+        """Delete the rows that match a filter such as `id = 3`, all for None; return their number."""
+        pending = self._pending(table)
+        return self._rows.delete(pending, self._predicate(pending, where))
+
+    def delete_positions(self, table: str, data_file_id: int, positions: Sequence[int]) -> int:
+        """Delete rows of one data file by their positions in it; return how many were live."""
+        return self._rows.delete_positions(self._pending(table), DataFileId(data_file_id), positions)
+
+    def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> int:
+        """Set columns of the rows that match to Python values or `pyarrow.compute` expressions; return their number."""
+        pending = self._pending(table)
+        return self._rows.update(pending, values, self._predicate(pending, where))
+
+    # ---- definition
+
+    def create_schema(self, name: str) -> None:
+        check_name(name, "schema")
+        if self._find_schema(name) is not None:
+            raise ObjectExists(f"schema '{name}' exists already", name=name)
+        uuid = uuid7()
+        schema = SchemaVersion(SchemaId(self._provisional()), uuid, name, directory_name(name, uuid))
+        self._created_schemas.append(schema)
+
+    def drop_schema(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a schema; one that has tables only with `cascade`."""
+        schema = self._schema(name)
+        inside = [t for t in self._live_tables() if t.schema_id == schema.schema_id]
+        if self._view.has_views(schema.schema_id):
+            raise InvalidInput(f"schema '{name}' has views: drop it with DuckDB, which wrote them")
+        if inside and not cascade:
+            raise InvalidInput(f"schema '{name}' has tables, such as '{inside[0].name}': drop them first, or use cascade")
+        for table in inside:
+            self._drop(self._load(table))
+        if schema in self._created_schemas:
+            self._created_schemas.remove(schema)
+        else:
+            self._dropped_schemas.append(schema)
+
+    def create_table(
+        self,
+        name: str,
+        schema: TableSchema,
+        *,
+        partition_by: Sequence[str] = (),
+        sorted_by: Sequence[str | SortKey] = (),
+        comment: str | None = None,
+        defaults: Mapping[str, object] | None = None,
+    ) -> None:
+        """Create a table from an Arrow schema, or from names and type texts."""
+        schema_name, table_name = split_table_name(name)
+        check_name(table_name, "table")
+        owner = self._schema(schema_name)
+        self._refuse_taken(owner, table_name)
+        table = self._new_table(owner, table_name, schema, defaults or {})
+        if partition_by:
+            table = definition.set_partitioning(table, partition_by, self._provisional())
+        if sorted_by:
+            table = definition.set_sort_order(table, sorted_by, self._provisional())
+        self._register(None, replace(table, comment=comment))
+
+    def drop_table(self, name: str) -> None:
+        self._drop(self._pending(name))
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Rename a table within its schema."""
+        check_name(new_name, "table")
+        pending = self._pending(name)
+        table = pending.table
+        if table.name.casefold() != new_name.casefold():
+            self._refuse_taken(self._schema(table.schema_name), new_name)
+        pending.after = replace(table, name=new_name)
+        self._names.pop(_key(table.schema_name, table.name), None)
+        self._names[_key(table.schema_name, new_name)] = table.table_id
+
+    def add_column(
+        self, table: str, column: str, type_: str | pa.DataType, default: object = None, *, nulls_allowed: bool = True
+    ) -> None:
+        self._alter(table, lambda t: definition.add_column(t, column, type_, default, nulls_allowed=nulls_allowed))
+
+    def drop_column(self, table: str, column: str) -> None:
+        self._alter(table, lambda t: definition.drop_column(t, column))
+
+    def rename_column(self, table: str, column: str, new_name: str) -> None:
+        self._alter(table, lambda t: definition.rename_column(t, column, new_name))
+
+    def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> None:
+        """Change a column's type to one that holds all its values."""
+        self._alter(table, lambda t: definition.promote_column(t, column, type_))
+
+    def set_default(self, table: str, column: str, default: object) -> None:
+        self._alter(table, lambda t: definition.set_default(t, column, default))
+
+    def set_not_null(self, table: str, column: str) -> None:
+        """Forbid nulls in a column that has none."""
+        pending = self._pending(table)
+        count = self._rows.count(pending, parse_filter(f'"{column.replace(chr(34), chr(34) * 2)}" IS NULL', pending.table.columns))
+        if count:
+            raise InvalidInput(f"column '{column}' of '{pending.table.qualified_name}' has {count} nulls: fill them first")
+        self._alter(table, lambda t: definition.set_nulls_allowed(t, column, False))
+
+    def drop_not_null(self, table: str, column: str) -> None:
+        self._alter(table, lambda t: definition.set_nulls_allowed(t, column, True))
+
+    def set_comment(self, table: str, comment: str | None, column: str | None = None) -> None:
+        self._alter(table, lambda t: definition.set_comment(t, comment, column))
+
+    def set_partitioning(self, table: str, partition_by: Sequence[str]) -> None:
+        """Partition rows to come; existing files stay as they are. An empty list ends partitioning."""
+        self._alter(table, lambda t: definition.set_partitioning(t, partition_by, self._provisional()))
+
+    def set_sort_order(self, table: str, sorted_by: Sequence[str | SortKey]) -> None:
+        """Sort rows to come within each file; an empty list ends sorting."""
+        self._alter(table, lambda t: definition.set_sort_order(t, sorted_by, self._provisional()))
+
+    # ---- looking up
+
+    def table_version(self, name: str) -> TableVersion:
+        """Return a table as this transaction sees it."""
+        return self._pending(name).table
+
+    def _pending(self, name: str) -> PendingTable:
+        schema_name, table_name = split_table_name(name)
+        table_id = self._names.get(_key(schema_name, table_name))
+        if table_id is not None:
+            pending = self._tables[table_id]
+            if pending.after is None:
+                raise ObjectNotFound(f"table '{name}' was dropped in this transaction", name=name)
+            return pending
+        table = self._view.find_table(schema_name, table_name)
+        if table is None or table.table_id in self._tables:
+            raise self._view.no_table(name)
+        return self._load(table)
+
+    def _load(self, table: TableVersion) -> PendingTable:
+        return self._tables.get(table.table_id) or self._register(table, table)
+
+    def _register(self, before: TableVersion | None, after: TableVersion) -> PendingTable:
+        options = effective_options(self._view.options, after.schema_id, after.table_id)
+        pending = PendingTable(before, after, options, inlined_row_limit(options))
+        pending.is_inlinable = find_uninlinable(after.columns, self._lake.database.dialect.name) is None
+        self._tables[after.table_id] = pending
+        self._names[_key(after.schema_name, after.name)] = after.table_id
+        return pending
+
+    def _alter(self, name: str, change: Callable[[TableVersion], TableVersion]) -> None:
+        pending = self._pending(name)
+        if pending.added or pending.files:
+            raise InvalidInput(
+                f"cannot alter '{name}' after adding rows to it in the same transaction: alter it first, then add"
+            )
+        pending.after = change(pending.table)
+        pending.is_inlinable = find_uninlinable(pending.table.columns, self._lake.database.dialect.name) is None
+
+    def _drop(self, pending: PendingTable) -> None:
+        for path in pending.written_paths():
+            self._lake.storage.remove(path)
+        table = pending.table
+        dropped = PendingTable(pending.before, None, pending.options, pending.row_limit)
+        if pending.before is None:
+            del self._tables[table.table_id]
+            del self._names[_key(table.schema_name, table.name)]
+        else:
+            self._tables[table.table_id] = dropped
+
+    def _new_table(
+        self, owner: SchemaVersion, name: str, schema: TableSchema, defaults: Mapping[str, object]
+    ) -> TableVersion:
+        columns = build_columns(schema)
+        if not columns:
+            raise InvalidInput(f"table '{name}' needs at least one column", name=name)
+        for column in columns:
+            definition.check_column_name(column.name)
+        names = [c.name.casefold() for c in columns]
+        twice = next((c.name for c in columns if names.count(c.name.casefold()) > 1), None)
+        if twice is not None:
+            raise InvalidInput(f"table '{name}' has two columns '{twice}': names differ by more than case", name=name)
+        uuid = uuid7()
+        path = directory_name(name, uuid)
+        directory = join_path(join_path(self._lake.data_path, owner.path, owner.path_is_relative), path, True)
+        table = TableVersion(
+            TableId(self._provisional()), uuid, owner.schema_id, owner.name, name, path, True, directory, columns,
+            1 + sum(1 for c in columns for _ in c.walk()),
+        )  # fmt: skip
+        for column_name, default in defaults.items():
+            column = definition.find_column(table, [column_name])
+            filled = definition.with_default(column, default, is_new=True)
+            table = table.with_columns(tuple(filled if c is column else c for c in table.columns))
+        return table
+
+    def _refuse_taken(self, owner: SchemaVersion, name: str) -> None:
+        known = self._names.get(_key(owner.name, name))
+        is_live = known is not None and self._tables[known].after is not None
+        stored = self._view.find_table(owner.name, name) if known is None and owner.schema_id >= 0 else None
+        if is_live or (stored is not None and stored.table_id not in self._tables):
+            raise ObjectExists(f"table '{owner.name}.{name}' exists already", name=name)
+        if owner.schema_id >= 0 and self._view.has_view(owner.schema_id, name):
+            raise ObjectExists(f"'{owner.name}.{name}' is a view", name=name)
+
+    def _live_tables(self) -> list[TableVersion]:
+        stored = [t for t in self._view.tables() if t.table_id not in self._tables]
+        return stored + [p.after for p in self._tables.values() if p.after is not None]
+
+    def _schema(self, name: str) -> SchemaVersion:
+        schema = self._find_schema(name)
+        if schema is None:
+            raise ObjectNotFound(f"there is no schema '{name}': create it with create_schema('{name}')", name=name)
+        return schema
+
+    def _find_schema(self, name: str) -> SchemaVersion | None:
+        stored = [s for s in self._view.schemas() if s not in self._dropped_schemas]
+        return next((s for s in [*stored, *self._created_schemas] if s.name.casefold() == name.casefold()), None)
+
+    def _predicate(self, pending: PendingTable, where: str | Predicate | None) -> Predicate | None:
+        return parse_filter(where, pending.table.columns) if isinstance(where, str) else where
+
+    def _refuse_missing_message(self) -> None:
+        required = self._view.options.get((None, None), {}).get("require_commit_message") == "true"
+        if required and self._info.message is None:
+            raise InvalidInput("this lake requires a message for every commit: give one with transaction(message=…)")
+
+    def _provisional(self) -> int:
+        self._next_provisional -= 1
+        return self._next_provisional
+
+
+def _key(schema_name: str, table_name: str) -> tuple[str, str]:
+    return schema_name.casefold(), table_name.casefold()

@@ -1,0 +1,84 @@
+"""What a lake looks like at one snapshot: definitions are loaded when asked for, and remembered.
+
+A definition holds as long as the lake's schema version: `at_head` keeps it for a later snapshot of the same version.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from ducklake_core.catalog import queries, reader
+from ducklake_core.catalog.database import Database, Statement
+from ducklake_core.errors import CatalogUnavailable, CorruptCatalog, ObjectNotFound
+from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
+from ducklake_core.spec.options import Options
+
+
+class LakeView:
+    """The schemas, tables and options of a lake as one snapshot has them."""
+
+    def __init__(self, database: Database, data_path: str, snapshot: Snapshot, options: Options) -> None:
+        self.database = database
+        self.data_path = data_path
+        self.snapshot = snapshot
+        self.options = options
+        self._found: dict[tuple[str, str], TableVersion] = {}
+        self._schemas: list[SchemaVersion] | None = None
+
+    @classmethod
+    def at_head(cls, database: Database, data_path: str, known: LakeView | None) -> LakeView:
+        """Read the head and the options; keep what is known when no definition has changed since."""
+        try:
+            with database.read() as session:
+                statements = [Statement(queries.head(session.tables)), Statement(queries.metadata(session.tables))]
+                heads, metadata = session.run(statements)
+        except Exception as error:
+            if database.dialect.is_transient(error):
+                raise CatalogUnavailable(f"cannot read catalog '{database.url.shown}': {error}") from error
+            raise
+        if not heads:
+            raise CorruptCatalog("the catalog has no snapshot: 'ducklake_snapshot' is empty")
+        view = cls(database, data_path, reader.snapshot_of(heads[0]), reader.options_of(metadata))
+        if known is not None and known.snapshot.schema_version == view.snapshot.schema_version:
+            view._found, view._schemas = known._found, known._schemas
+        return view
+
+    def find_table(self, schema_name: str, table_name: str) -> TableVersion | None:
+        """Return the table of that name, regardless of case, None when there is none."""
+        key = (schema_name.casefold(), table_name.casefold())
+        if key not in self._found:
+            with self.database.read() as session:
+                found = reader.find_table(session, (schema_name, table_name), self.snapshot.snapshot_id, self.data_path)
+            if found is None:
+                return None
+            self._found[key] = found
+        return self._found[key]
+
+    def tables(self) -> list[TableVersion]:
+        with self.database.read() as session:
+            return reader.read_tables(session, self.snapshot.snapshot_id, self.data_path)
+
+    def schemas(self) -> list[SchemaVersion]:
+        if self._schemas is None:
+            with self.database.read() as session:
+                self._schemas = reader.read_schemas(session, self.snapshot.snapshot_id)
+        return self._schemas
+
+    def has_view(self, schema_id: SchemaId, name: str) -> bool:
+        return any(r[4] == schema_id and r[5].casefold() == name.casefold() for r in self._views())
+
+    def has_views(self, schema_id: SchemaId) -> bool:
+        return any(r[4] == schema_id for r in self._views())
+
+    def no_table(self, name: str) -> ObjectNotFound:
+        """Return the error for a name that no table has, with the nearest one that exists."""
+        names = [t.qualified_name for t in self.tables()]
+        close = get_close_matches(name, names, n=1) or get_close_matches(f"main.{name}", names, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names[:10]) or 'no tables'}"
+        return ObjectNotFound(
+            f"there is no table '{name}' at snapshot {self.snapshot.snapshot_id}; {hint}", name=name
+        )
+
+    def _views(self) -> list[reader.Row]:
+        with self.database.read() as session:
+            return session.query(queries.views(session.tables), snapshot=self.snapshot.snapshot_id)
