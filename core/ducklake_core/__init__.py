@@ -1,8 +1,8 @@
 """DuckLake without Spark: create, write and read lakes on SQLite and PostgreSQL.
 
-    from ducklake_core import Lake
+from ducklake_core import Lake
 
-    lake = Lake.create("sqlite:///lake.sqlite", data_path="lake/")
+lake = Lake.create("sqlite:///lake.sqlite", data_path="lake/")
 """
 
 from ducklake_core.lake import Lake

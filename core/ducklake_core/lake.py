@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ducklake_core.catalog import ledger, reader
 from ducklake_core.catalog.birth import create_lake, open_lake
-from ducklake_core.catalog.committer import Committer, CommitResult
+from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options_store import write_option
 from ducklake_core.catalog.urls import CatalogUrl

@@ -275,6 +275,8 @@ class NameMapping:
 
 @dataclass(frozen=True, slots=True)
 class NameMappingEntry:
+    """One field of such a file and the column it is, or a column whose value is in the file's path."""
+
     source_name: str
     target_field_id: ColumnId
     is_partition: bool = False

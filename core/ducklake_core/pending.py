@@ -68,7 +68,7 @@ class PendingTable:
         return [self.table.directory + path if is_relative else path for path, is_relative in relative]
 
     def finish(self, storage: Storage, data_path: str, snapshot_id: SnapshotId) -> StagedTable:
-        """Return the staged table; delete files that merge with older ones carry the snapshot's id and are written for it."""
+        """Return the staged table. Delete files that merge with older ones name the snapshot and are written for it."""
         writes = TableWrites(
             inlined=tuple(self._inlined_rows()),
             files=tuple(self.files),
@@ -85,8 +85,7 @@ class PendingTable:
         if fresh:
             rows = pa.concat_tables(fresh) if len(fresh) > 1 else fresh[0]
             found.append(InlinedRows(rows, column_stats(rows, self.table.columns)))
-        for update in updated:
-            found.append(InlinedRows(update.rows, column_stats(update.rows, self.table.columns), update.row_ids))
+        found += [InlinedRows(a.rows, column_stats(a.rows, self.table.columns), a.row_ids) for a in updated]
         return found
 
     def _with_deletes(
@@ -131,7 +130,10 @@ class PendingTable:
 
 
 def _ends_file(file: DataFile, count: int) -> bool:
-    """Tell whether the whole file ends. One with history inside keeps it in a delete file: the reference's feed misreads
-    the end of a partial file, and of a file with inlined deletes."""
+    """Tell whether the whole file ends.
+
+    One with history inside gets a delete file instead: the reference's feed misreads the end of a partial file and of
+    one with inlined deletes.
+    """
     deleted = file.delete_file.delete_count if file.delete_file else 0
     return file.partial_max is None and not file.inlined_deletes and deleted + count == file.record_count

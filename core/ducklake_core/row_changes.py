@@ -60,7 +60,9 @@ class RowChanger:
         listing = scan.list_table(self.database, pending.table, self.base, (), None)
         file = next((f for f in listing.files if f.data_file_id == data_file_id), None)
         if file is None:
-            raise ObjectNotFound(f"table '{pending.table.qualified_name}' has no data file {data_file_id} at snapshot {self.base}")
+            raise ObjectNotFound(
+                f"table '{pending.table.qualified_name}' has no data file {data_file_id} at snapshot {self.base}"
+            )
         wanted = np.unique(np.asarray(positions, dtype=np.int64))
         if len(wanted) and (wanted[0] < 0 or wanted[-1] >= file.record_count):
             raise InvalidInput(f"data file {data_file_id} has {file.record_count} rows: a position is out of range")
@@ -155,7 +157,13 @@ class RowChanger:
     def _read_own(self, table: TableVersion, file: NewDataFile) -> tuple[pa.Table, np.ndarray | None]:
         path = table.directory + file.path if file.path_is_relative else file.path
         stored = DataFile(
-            DataFileId(-1), path, self.base, file.record_count, file.file_size_bytes, 0, encryption_key=file.encryption_key
+            DataFileId(-1),
+            path,
+            self.base,
+            file.record_count,
+            file.file_size_bytes,
+            0,
+            encryption_key=file.encryption_key,
         )
         rows = read_data_file(self.storage, stored, ReadRequest(table.columns, with_row_ids=True))
         row_ids = rows.column(ROW_ID_NAME).to_numpy() if file.has_row_ids else None
@@ -165,7 +173,9 @@ class RowChanger:
 def file_layout(table: TableVersion, options: Mapping[str, str]) -> FileLayout:
     """Return how files of a table are laid out; it travels to executors."""
     partitioning = table.partitioning if table.partitioning and table.partitioning.keys else None
-    return FileLayout(table.directory, table.columns, partitioning, table.sort_order, WriteOptions.from_options(options))
+    return FileLayout(
+        table.directory, table.columns, partitioning, table.sort_order, WriteOptions.from_options(options)
+    )
 
 
 def _known(pending: PendingTable, file: DataFile) -> np.ndarray:
@@ -174,8 +184,9 @@ def _known(pending: PendingTable, file: DataFile) -> np.ndarray:
 
 def _inlined_ender(pending: PendingTable, name: str, row_ids: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     def end(hits: np.ndarray) -> np.ndarray:
-        pending.end_inlined(name, row_ids[hits])
-        return row_ids[hits]
+        ended: np.ndarray = row_ids[hits]
+        pending.end_inlined(name, ended)
+        return ended
 
     return end
 
@@ -185,7 +196,8 @@ def _file_ender(
 ) -> Callable[[np.ndarray], np.ndarray]:
     def end(hits: np.ndarray) -> np.ndarray:
         pending.delete_positions(file, positions[hits])
-        return row_ids[hits]
+        ended: np.ndarray = row_ids[hits]
+        return ended
 
     return end
 

@@ -57,7 +57,11 @@ class Listing:
 
 
 def list_table(
-    database: Database, table: TableVersion, snapshot: SnapshotId, columns: Sequence[Column], predicate: Predicate | None
+    database: Database,
+    table: TableVersion,
+    snapshot: SnapshotId,
+    columns: Sequence[Column],
+    predicate: Predicate | None,
 ) -> Listing:
     """Ask the catalog once; a flush that drops a superseded inlined table meanwhile makes it ask again."""
     for attempt in range(_READ_ATTEMPTS):
@@ -74,7 +78,9 @@ def list_table(
     raise AssertionError("unreachable")  # the last attempt raises
 
 
-def needed_columns(table: TableVersion, projection: Sequence[Column], predicate: Predicate | None) -> tuple[Column, ...]:
+def needed_columns(
+    table: TableVersion, projection: Sequence[Column], predicate: Predicate | None
+) -> tuple[Column, ...]:
     """Return the columns to be read: those asked for and those the filter needs, in the table's order."""
     names = {c.name for c in projection} | (referenced_columns(predicate) if predicate else frozenset())
     return tuple(c for c in table.columns if c.name in names)
@@ -87,8 +93,10 @@ def read_rows(
     needed_schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in columns])
     tables = [part.rows for part in listing.inlined]
     request = ReadRequest(tuple(columns), snapshot, table_columns=listing.table.columns)
-    for file in listing.files:
-        tables.append(read_data_file(storage, file, request, dropped_positions=_dropped(storage, file, snapshot)))
+    tables += [
+        read_data_file(storage, file, request, dropped_positions=_dropped(storage, file, snapshot))
+        for file in listing.files
+    ]
     matching = [_filtered(t, predicate) for t in tables if t.num_rows]
     return pa.concat_tables(matching) if matching else needed_schema.empty_table()
 
@@ -127,7 +135,7 @@ def matches(rows: pa.Table, predicate: Predicate | None) -> np.ndarray:
     if predicate is None:
         return np.arange(rows.num_rows)
     numbered = rows.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
-    return numbered.filter(to_arrow(predicate)).column(_INDEX).to_numpy()
+    return np.asarray(numbered.filter(to_arrow(predicate)).column(_INDEX).to_numpy())
 
 
 _INDEX = "_ducklake_index"
@@ -153,7 +161,9 @@ def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
     return replace(table, inlined_tables=tuple(t for t in table.inlined_tables if t.name in names))
 
 
-def _inlined_part(session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId) -> InlinedPart:
+def _inlined_part(
+    session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
+) -> InlinedPart:
     """Read inlined rows with the columns they were written under, and make them those of the table at the snapshot."""
     wanted = {c.column_id for c in columns}
     present = [c for c in inlined.columns if c.column_id in wanted]

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 from uuid6 import uuid7
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TableSchema = pa.Schema | Mapping[str, str | pa.DataType]
+TableSchema: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 
 
 class Transaction:
@@ -158,7 +158,9 @@ class Transaction:
         if self._view.has_views(schema.schema_id):
             raise InvalidInput(f"schema '{name}' has views: drop it with DuckDB, which wrote them")
         if inside and not cascade:
-            raise InvalidInput(f"schema '{name}' has tables, such as '{inside[0].name}': drop them first, or use cascade")
+            raise InvalidInput(
+                f"schema '{name}' has tables, such as '{inside[0].name}': drop them first, or use cascade"
+            )
         for table in inside:
             self._drop(self._load(table))
         if schema in self._created_schemas:
@@ -223,13 +225,17 @@ class Transaction:
     def set_not_null(self, table: str, column: str) -> None:
         """Forbid nulls in a column that has none."""
         pending = self._pending(table)
-        count = self._rows.count(pending, parse_filter(f'"{column.replace(chr(34), chr(34) * 2)}" IS NULL', pending.table.columns))
+        count = self._rows.count(
+            pending, parse_filter(f'"{column.replace(chr(34), chr(34) * 2)}" IS NULL', pending.table.columns)
+        )
         if count:
-            raise InvalidInput(f"column '{column}' of '{pending.table.qualified_name}' has {count} nulls: fill them first")
-        self._alter(table, lambda t: definition.set_nulls_allowed(t, column, False))
+            raise InvalidInput(
+                f"column '{column}' of '{pending.table.qualified_name}' has {count} nulls: fill them first"
+            )
+        self._alter(table, lambda t: definition.set_nulls_allowed(t, column, allowed=False))
 
     def drop_not_null(self, table: str, column: str) -> None:
-        self._alter(table, lambda t: definition.set_nulls_allowed(t, column, True))
+        self._alter(table, lambda t: definition.set_nulls_allowed(t, column, allowed=True))
 
     def set_comment(self, table: str, comment: str | None, column: str | None = None) -> None:
         self._alter(table, lambda t: definition.set_comment(t, comment, column))
@@ -296,21 +302,21 @@ class Transaction:
         self, owner: SchemaVersion, name: str, schema: TableSchema, defaults: Mapping[str, object]
     ) -> TableVersion:
         columns = build_columns(schema)
-        if not columns:
-            raise InvalidInput(f"table '{name}' needs at least one column", name=name)
-        for column in columns:
-            definition.check_column_name(column.name)
-        names = [c.name.casefold() for c in columns]
-        twice = next((c.name for c in columns if names.count(c.name.casefold()) > 1), None)
-        if twice is not None:
-            raise InvalidInput(f"table '{name}' has two columns '{twice}': names differ by more than case", name=name)
+        definition.check_columns(columns, name)
         uuid = uuid7()
         path = directory_name(name, uuid)
-        directory = join_path(join_path(self._lake.data_path, owner.path, owner.path_is_relative), path, True)
         table = TableVersion(
-            TableId(self._provisional()), uuid, owner.schema_id, owner.name, name, path, True, directory, columns,
-            1 + sum(1 for c in columns for _ in c.walk()),
-        )  # fmt: skip
+            table_id=TableId(self._provisional()),
+            table_uuid=uuid,
+            schema_id=owner.schema_id,
+            schema_name=owner.name,
+            name=name,
+            path=path,
+            path_is_relative=True,
+            directory=join_path(self._lake.data_path, owner.path, is_relative=owner.path_is_relative) + path,
+            columns=columns,
+            next_column_id=1 + sum(1 for c in columns for _ in c.walk()),
+        )
         for column_name, default in defaults.items():
             column = definition.find_column(table, [column_name])
             filled = definition.with_default(column, default, is_new=True)

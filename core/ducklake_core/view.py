@@ -8,7 +8,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from ducklake_core.catalog import queries, reader
-from ducklake_core.catalog.database import Database, Statement
+from ducklake_core.catalog.database import Database, Row, Statement
 from ducklake_core.errors import CatalogUnavailable, CorruptCatalog, ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
 from ducklake_core.spec.options import Options
@@ -40,8 +40,11 @@ class LakeView:
             raise CorruptCatalog("the catalog has no snapshot: 'ducklake_snapshot' is empty")
         view = cls(database, data_path, reader.snapshot_of(heads[0]), reader.options_of(metadata))
         if known is not None and known.snapshot.schema_version == view.snapshot.schema_version:
-            view._found, view._schemas = known._found, known._schemas
+            view._keep(known)
         return view
+
+    def _keep(self, known: LakeView) -> None:
+        self._found, self._schemas = known._found, known._schemas  # of the same class
 
     def find_table(self, schema_name: str, table_name: str) -> TableVersion | None:
         """Return the table of that name, regardless of case, None when there is none."""
@@ -75,10 +78,8 @@ class LakeView:
         names = [t.qualified_name for t in self.tables()]
         close = get_close_matches(name, names, n=1) or get_close_matches(f"main.{name}", names, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names[:10]) or 'no tables'}"
-        return ObjectNotFound(
-            f"there is no table '{name}' at snapshot {self.snapshot.snapshot_id}; {hint}", name=name
-        )
+        return ObjectNotFound(f"there is no table '{name}' at snapshot {self.snapshot.snapshot_id}; {hint}", name=name)
 
-    def _views(self) -> list[reader.Row]:
+    def _views(self) -> list[Row]:
         with self.database.read() as session:
             return session.query(queries.views(session.tables), snapshot=self.snapshot.snapshot_id)

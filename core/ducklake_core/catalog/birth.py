@@ -13,7 +13,14 @@ from sqlalchemy.schema import CreateSchema, CreateTable
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database, Statement, table_exists
-from ducklake_core.errors import CatalogError, CatalogUnavailable, DataPathMismatch, InvalidInput, LakeExists, NoLakeFound
+from ducklake_core.errors import (
+    CatalogError,
+    CatalogUnavailable,
+    DataPathMismatch,
+    InvalidInput,
+    LakeExists,
+    NoLakeFound,
+)
 from ducklake_core.spec.versions import CURRENT, Feature, FormatVersion
 
 
@@ -36,7 +43,7 @@ def open_lake(database: Database, data_path: str | None, *, override: bool) -> s
     """Check that there is a lake that can be read and written; return its data path."""
     file = database.url.url.database or ""
     if database.dialect.name == "sqlite" and not Path(file).exists():
-        raise NoLakeFound(f"there is no lake at '{database.url.shown}': the file does not exist; create it with Lake.create")
+        raise NoLakeFound(f"there is no lake at '{database.url.shown}': no such file; create it with Lake.create")
     metadata = _read_metadata(database)
     format_version = FormatVersion.parse(metadata.get("version"))
     format_version.require(Feature.READ)
@@ -61,7 +68,7 @@ def _settle_data_path(database: Database, stored: str, wanted: str | None, *, ov
         return normalize_data_path(stored)
     if normalize_data_path(wanted) != normalize_data_path(stored) and not override:
         raise DataPathMismatch(
-            f"the lake at '{database.url.shown}' keeps its files in '{stored}', not in '{wanted}': leave data_path out, "
+            f"the lake at '{database.url.shown}' keeps its files in '{stored}', not in '{wanted}': leave data_path out "
             "or use override_data_path if they were moved",
             stored=stored,
             wanted=wanted,
@@ -74,8 +81,8 @@ def _read_metadata(database: Database) -> dict[str, str]:
         with database.read() as session:
             if not table_exists(session, "ducklake_metadata"):
                 raise NoLakeFound(
-                    f"there is no lake at '{database.url.shown}': the database has no table 'ducklake_metadata'; create it "
-                    "with Lake.create, or name the schema that holds it with metadata_schema"
+                    f"there is no lake at '{database.url.shown}': the database has no table 'ducklake_metadata'; create "
+                    "it with Lake.create, or name the schema that holds it with metadata_schema"
                 )
             rows = session.query(queries.metadata(session.tables))
     except DatabaseError as error:

@@ -19,7 +19,13 @@ from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.bulk import copy_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
 from ducklake_core.catalog.statements import statements_of
-from ducklake_core.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, ContentionError, DuckLakeError
+from ducklake_core.errors import (
+    CatalogUnavailable,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    ContentionError,
+    DuckLakeError,
+)
 from ducklake_core.model import LedgerEntry, Snapshot, SnapshotId, TableId, TableVersion
 from ducklake_core.plan.commit import HeadState, changes_of, plan_commit
 from ducklake_core.plan.conflicts import find_conflict, mark_renames
@@ -80,7 +86,7 @@ class Committer:
             return self._settle(error, staged, planned)
         except DuckLakeError:
             raise
-        except Exception as error:  # noqa: BLE001 # classified by type, then raised
+        except Exception as error:
             raise _classify(self.database, error) from error
 
     def _commit_once(
@@ -111,7 +117,9 @@ class Committer:
         if staged.is_append_only and not moved:
             return  # the tables are as we know them: whatever else changed does not touch new rows
         rows = session.query(queries.changes_since(session.tables), base=staged.base.snapshot_id)
-        renamed = {(t.schema_name, t.name): i for i, t in moved.items() if t is not None}
+        renamed: dict[tuple[str | None, str | None], int] = {
+            (t.schema_name, t.name): i for i, t in moved.items() if t is not None
+        }
         others = [(SnapshotId(r[0]), mark_renames(parse_changes(r[1]), renamed)) for r in rows]
         conflict = find_conflict(changes_of(staged), others, _names(staged))
         if conflict is not None:

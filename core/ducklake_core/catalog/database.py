@@ -51,7 +51,11 @@ class Database:
     def engine(self) -> Engine:
         """Transactions are begun and ended by our own statements, so the driver must not begin any."""
         if self.dialect.name == "sqlite":
-            arguments = {"timeout": self.lock_timeout_seconds, "isolation_level": None, "check_same_thread": False}
+            arguments: dict[str, Any] = {
+                "timeout": self.lock_timeout_seconds,
+                "isolation_level": None,
+                "check_same_thread": False,
+            }
             return create_engine(self.url.url, connect_args=arguments, poolclass=QueuePool)
         arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10}
         return create_engine(
@@ -87,7 +91,9 @@ class Database:
             connection = self.engine.connect()
         except Exception as error:
             if self.dialect.is_transient(error):
-                raise CatalogUnavailable(f"cannot connect to catalog '{self.url.shown}': {_first_line(error)}") from error
+                raise CatalogUnavailable(
+                    f"cannot connect to catalog '{self.url.shown}': {_first_line(error)}"
+                ) from error
             raise
         with connection:
             yield connection

@@ -48,7 +48,9 @@ def read_data_files(session: Session, table: TableVersion, snapshot: SnapshotId)
     seen: set[int] = set()
     for row in rows:
         if row[0] in seen:
-            raise CorruptCatalog(f"data file {row[0]} of '{table.qualified_name}' has two live delete files", file_id=row[0])
+            raise CorruptCatalog(
+                f"data file {row[0]} of '{table.qualified_name}' has two live delete files", file_id=row[0]
+            )
         seen.add(row[0])
     return [_data_file_of(row, table, mappings, values[row[0]], deletes.get(row[0], ())) for row in rows]
 
@@ -96,12 +98,14 @@ def _select_inlined(
     table = inlined_table(name, columns, dialect, schema)
     by_id = {c.column_id: c for c in columns}
     picked = [_selected(table.c[by_id[i].name], by_id[i], dialect) for i in chosen]
-    return select(table.c.row_id, table.c.begin_snapshot, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
+    return (
+        select(table.c.row_id, table.c.begin_snapshot, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
+    )
 
 
 def _selected(sql_column: object, column: Column, dialect: str) -> object:
     if dialect == "postgresql" and postgres_values.select_cast(column) is not None:
-        return sql_cast(sql_column, String)  # type: ignore[arg-type] # a column of the table
+        return sql_cast(sql_column, String)
     return sql_column
 
 
@@ -131,10 +135,12 @@ def _data_file_of(
     if path is None or count is None or begin is None:
         raise CorruptCatalog(f"data file {file_id} of '{table.qualified_name}' lacks its path, count or begin_snapshot")
     if mapping_id is not None and mapping_id not in mappings:
-        raise CorruptCatalog(f"data file {file_id} of '{table.qualified_name}' names mapping {mapping_id}, which is missing")
+        raise CorruptCatalog(
+            f"data file {file_id} of '{table.qualified_name}' names mapping {mapping_id}, which is missing"
+        )
     return DataFile(
         data_file_id=DataFileId(file_id),
-        path=join_path(table.directory, path, relative is not False),
+        path=join_path(table.directory, path, is_relative=relative is not False),
         begin_snapshot=SnapshotId(begin),
         record_count=count,
         file_size_bytes=size,
@@ -156,7 +162,7 @@ def _delete_file_of(row: Row, table: TableVersion) -> DeleteFile | None:
     return DeleteFile(
         delete_file_id=delete_id,
         data_file_id=row[0],
-        path=join_path(table.directory, path, relative is not False),
+        path=join_path(table.directory, path, is_relative=relative is not False),
         stored_path=path,
         path_is_relative=relative is not False,
         format=format_ or "parquet",

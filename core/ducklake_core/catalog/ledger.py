@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Insert, MetaData, Select, String, Table, Update, bindparam, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Insert,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Update,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog.database import Database, Row, Session, Statement

@@ -1,18 +1,18 @@
-"""Every SELECT on the catalog, as SQLAlchemy statements. A function returns the same object each time: compiled once."""
+"""Every SELECT on the catalog, as SQLAlchemy statements; the same object each time, so that it compiles once."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ducklake_core.spec.tables import CatalogTables
 
 
 def live_at(table: Table) -> ColumnElement[bool]:
     """Return the condition that a row is live at the snapshot bound as `snapshot`."""
-    snapshot = bindparam("snapshot")
+    snapshot: BindParameter[int] = bindparam("snapshot")
     return and_(
         table.c.begin_snapshot <= snapshot, or_(table.c.end_snapshot.is_(None), table.c.end_snapshot > snapshot)
     )

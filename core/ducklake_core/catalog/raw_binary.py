@@ -21,4 +21,3 @@ class _RawBinaryDumper(Dumper):
 
 
 adapters.register_dumper(RawBinary, _RawBinaryDumper)
-

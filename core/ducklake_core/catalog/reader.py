@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Row, Session, Statement
 from ducklake_core.errors import CorruptCatalog, ObjectNotFound
-from ducklake_core.spec.paths import join_path
 from ducklake_core.model import (
     Column,
     ColumnId,
@@ -31,6 +30,7 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
+from ducklake_core.spec.paths import join_path
 
 DEFINITION_TABLES = (
     "ducklake_column",
@@ -130,7 +130,8 @@ def table_stats_of(rows: Sequence[Row], column_rows: Iterable[Row]) -> TableStat
     if not rows or any(value is None for value in rows[0][1:4]):
         return None
     columns = {r[1]: TableColumnStats(*r[1:7]) for r in column_rows}
-    return TableStats(*rows[0][1:4], columns=columns)
+    record_count, next_row_id, file_size_bytes = rows[0][1:4]
+    return TableStats(record_count, next_row_id, file_size_bytes, columns)
 
 
 # ------------------------------------------------------------------------------- a table's definition
@@ -138,7 +139,9 @@ def table_stats_of(rows: Sequence[Row], column_rows: Iterable[Row]) -> TableStat
 
 def _load(session: Session, row: Row, snapshot: SnapshotId, data_path: str) -> TableVersion:
     table_id: TableId = row[0]
-    statements = [Statement(queries.of_table(session.tables, name), {"table_id": table_id}) for name in DEFINITION_TABLES]
+    statements = [
+        Statement(queries.of_table(session.tables, name), {"table_id": table_id}) for name in DEFINITION_TABLES
+    ]
     statements.append(Statement(queries.tags_of(session.tables), {"table_id": table_id}))
     *results, tags = session.run(statements)
     found = dict(zip(DEFINITION_TABLES, results, strict=True))
@@ -159,7 +162,7 @@ def _load(session: Session, row: Row, snapshot: SnapshotId, data_path: str) -> T
 
 def _identity_of(row: Row, data_path: str) -> TableVersion:
     table_id, uuid, _begin, _end, schema_id, name, path, relative, schema_name, schema_path, schema_relative = row
-    schema_directory = join_path(data_path, schema_path or "", schema_relative is not False)
+    schema_directory = join_path(data_path, schema_path or "", is_relative=schema_relative is not False)
     return TableVersion(
         table_id=table_id,
         table_uuid=uuid,
@@ -168,7 +171,7 @@ def _identity_of(row: Row, data_path: str) -> TableVersion:
         name=name,
         path=path or "",
         path_is_relative=relative is not False,
-        directory=join_path(schema_directory, path or "", relative is not False),
+        directory=join_path(schema_directory, path or "", is_relative=relative is not False),
         columns=(),
         next_column_id=1,
     )
@@ -179,7 +182,7 @@ def columns_at(rows: Iterable[Row], snapshot: int, table_name: str) -> tuple[Col
     live = [r for r in rows if _is_live(r[1], r[2], snapshot)]
     known = {r[0] for r in live}
     children: dict[int | None, list[Row]] = defaultdict(list)
-    for row in sorted(live, key=lambda r: (r[4] if r[4] is not None else r[0])):
+    for row in sorted(live, key=lambda r: r[4] if r[4] is not None else r[0]):
         if row[9] is None or row[5] is None or row[6] is None or (row[10] is not None and row[10] not in known):
             raise CorruptCatalog(
                 f"table '{table_name}' has a broken row in 'ducklake_column': column_id {row[0]}, name '{row[5]}', "
@@ -237,5 +240,3 @@ def _inlined_tables(found: Mapping[str, Sequence[Row]], table_begin: int, name: 
 
 def _is_live(begin: int | None, end: int | None, snapshot: int) -> bool:
     return begin is not None and begin <= snapshot and (end is None or snapshot < end)
-
-

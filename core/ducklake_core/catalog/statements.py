@@ -64,7 +64,9 @@ def insert_inlined(session: Session, write: InsertInlined) -> Statement:
         values = sqlite_values.encode_rows(write.rows, write.columns)
         names = [f"c{i}" for i in range(len(write.columns) + 3)]
         rows = zip(write.row_ids.tolist(), values, strict=True)
-        return Statement(_insert_positional(table), [dict(zip(names, (i, begin, None, *v), strict=True)) for i, v in rows])
+        return Statement(
+            _insert_positional(table), [dict(zip(names, (i, begin, None, *v), strict=True)) for i, v in rows]
+        )
     parameters: dict[str, Any] = {"begin": int(write.begin), "row_id": _int64_array(write.row_ids)}
     for index, column in enumerate(write.columns):
         cells = postgres_values.encode_column(write.rows.column(index), column)
@@ -164,5 +166,3 @@ def _create_if_missing(table: Table) -> CreateTable:
 
 def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> RawBinary:
     return RawBinary(postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID))
-
-

@@ -80,5 +80,7 @@ def _conninfo_url(conninfo: str) -> URL:
 
 def _sqlite_url(url: URL) -> URL:
     if not url.database or url.database == ":memory:":
-        raise InvalidInput("a lake needs a catalog that outlives the process: name a file, as in 'sqlite:///lake.sqlite'")
+        raise InvalidInput(
+            "a lake needs a catalog that outlives the process: name a file, as in 'sqlite:///lake.sqlite'"
+        )
     return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).absolute()))

@@ -96,9 +96,7 @@ class _Planner:
         if any(t.writes.inlined for t in numbered.tables):
             # The reference keys its statistics cache by this counter: it must move although no id is used.
             self.next_file_id += 1
-        snapshot = Snapshot(
-            self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id
-        )
+        snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id)
         changes = format_changes(changes_of(numbered))
         rows = (_snapshot_row(snapshot), *writes, _changes_row(snapshot, changes, numbered.info))
         return CommitPlan(replace(snapshot, changes=changes), rows)

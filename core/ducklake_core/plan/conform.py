@@ -5,7 +5,8 @@ What does not fit is refused by an error that names the column, what it needs an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
 import pyarrow as pa
@@ -27,13 +28,15 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     missing = [c.name for c in columns if c.name not in found]
     if missing and not fill_missing:
         raise SchemaMismatch(
-            f"the data for '{table_name}' lacks columns {_quoted(missing)}: add them, or let them be filled with defaults",
+            f"the data for '{table_name}' lacks columns {_quoted(missing)}: add them, or use fill_missing for defaults",
             columns=missing,
         )
     arrays = []
     for column in columns:
         name = found.get(column.name)
-        array = _default(column, data.num_rows) if name is None else conform_column(data.column(name), column, table_name)
+        array = (
+            _default(column, data.num_rows) if name is None else conform_column(data.column(name), column, table_name)
+        )
         _refuse_nulls(array, column, table_name)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, schema=pa.schema([pa.field(c.name, arrow_type(c)) for c in columns]))
@@ -74,8 +77,8 @@ def _default(column: Column, rows: int) -> pa.ChunkedArray:
         return pa.chunked_array([pa.nulls(rows, target)])
     if column.default_value_type == "expression":
         raise SchemaMismatch(
-            f"column '{column.name}' has the default '{column.default_value}', an expression of DuckDB's SQL that cannot be "
-            "computed here: give the column's values",
+            f"column '{column.name}' has the default '{column.default_value}', an expression of DuckDB's SQL that "
+            "is not computed here: give the column's values",
             columns=[column.name],
         )
     scalar = parse_literal(column.default_value, column)
@@ -86,7 +89,8 @@ def _refuse_nulls(array: pa.ChunkedArray, column: Column, table_name: str) -> No
     if not column.nulls_allowed and array.null_count:
         row = pc.index(array.is_null(), True).as_py()
         raise NotNullViolation(
-            f"column '{column.name}' of '{table_name}' forbids nulls, and row {row} of the data has one", column=column.name
+            f"column '{column.name}' of '{table_name}' forbids nulls, and row {row} of the data has one",
+            column=column.name,
         )
 
 
@@ -155,31 +159,49 @@ def _conform_scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
 def _is_convertible(type_: pa.DataType, target: str) -> bool:
     """Tell whether the kinds agree; whether each value fits is checked by the cast."""
     storage = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
-    t = pa.types
-    if target in ("variant", "unknown", "geometry") and not t.is_binary(storage):
-        raise UnsupportedType(f"values of type '{target}' cannot be written yet", type=target)
-    is_integer, is_text = t.is_integer(storage), t.is_string(storage) or t.is_large_string(storage) or t.is_string_view(storage)
-    is_bytes = t.is_binary(storage) or t.is_large_binary(storage) or t.is_fixed_size_binary(storage) or t.is_binary_view(storage)
-    is_decimal = t.is_decimal(storage)
-    if target.startswith("decimal") or target in ("int128", "uint128"):
-        return is_integer or is_decimal
-    if target.startswith(("int", "uint")) and target != "interval":
-        return is_integer or (is_decimal and storage.scale == 0)
-    if target.startswith("float"):
-        return is_integer or t.is_float16(storage) or t.is_float32(storage) or (t.is_float64(storage) and target == "float64")
-    if target == "timestamptz":
-        return t.is_timestamp(storage) and storage.tz is not None
-    if target.startswith("timestamp"):
-        return (t.is_timestamp(storage) and storage.tz is None) or t.is_date(storage)
-    if target in ("time", "time_ns"):
-        return bool(t.is_time(storage))
-    if target == "date":
-        return bool(t.is_date(storage))
-    if target in ("varchar", "json", "timetz"):
-        return is_text
-    if target == "uuid":
-        return is_text or (is_bytes and getattr(storage, "byte_width", 0) == 16)
-    return is_bytes if target in ("blob", "geometry") else False
+    family = re.sub(r"\d+$|\(.*\)$", "", target)
+    is_kind = _KINDS.get(target) or _KINDS.get(family)
+    if is_kind is None:
+        raise UnsupportedType(f"values of type '{target}' cannot be written; DuckDB can write them", type=target)
+    return bool(is_kind(storage))
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+def _is_bytes(t: pa.DataType) -> bool:
+    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+    return any(is_kind(t) for is_kind in kinds)
+
+
+def _is_whole(t: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(t) or (pa.types.is_decimal(t) and t.scale == 0))
+
+
+def _is_zoneless(t: pa.DataType) -> bool:
+    return bool((pa.types.is_timestamp(t) and t.tz is None) or pa.types.is_date(t))
+
+
+# By type, else by family (the type without its number): which Arrow types are of the same kind.
+_KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
+    "boolean": pa.types.is_boolean,
+    "int": _is_whole,
+    "uint": _is_whole,
+    "decimal": lambda t: pa.types.is_integer(t) or pa.types.is_decimal(t),
+    "float32": lambda t: pa.types.is_integer(t) or pa.types.is_float16(t),
+    "float64": lambda t: pa.types.is_integer(t) or pa.types.is_floating(t),
+    "timestamptz": lambda t: pa.types.is_timestamp(t) and t.tz is not None,
+    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"), _is_zoneless),
+    "time": pa.types.is_time,
+    "time_ns": pa.types.is_time,
+    "date": pa.types.is_date,
+    "interval": pa.types.is_interval,
+    **dict.fromkeys(("varchar", "json", "timetz"), _is_text),
+    "uuid": lambda t: _is_text(t) or (pa.types.is_fixed_size_binary(t) and t.byte_width == 16),
+    "blob": _is_bytes,
+    "geometry": _is_bytes,
+}
 
 
 def _mismatch(path: str, wanted: str, found: pa.DataType) -> SchemaMismatch:

@@ -148,7 +148,8 @@ def stats_writes(
 
 
 def _row_count(writes: TableWrites) -> int:
-    return sum(r.rows.num_rows for r in writes.inlined) + sum(f.record_count for f in writes.files)
+    inlined: int = sum(r.rows.num_rows for r in writes.inlined)
+    return inlined + sum(f.record_count for f in writes.files)
 
 
 def _bounds(table: TableVersion, stats: TableColumnStats) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def drop_column(table: TableVersion, path: str) -> TableVersion:
     _refuse_in_use(table, column, path)
     siblings = table.columns if len(parts) == 1 else find_column(table, parts[:-1]).children
     if len(siblings) == 1:
-        raise InvalidInput(f"column '{path}' of '{table.qualified_name}' is the last one: a table or struct cannot be empty")
+        raise InvalidInput(
+            f"column '{path}' of '{table.qualified_name}' is the last one: a table or struct cannot be empty"
+        )
     if len(parts) > 1 and find_column(table, parts[:-1]).type != "struct":
         raise InvalidInput(f"'{path}' is part of a {find_column(table, parts[:-1]).type} and cannot be dropped")
     return _edit(table, parts, lambda _: None)
@@ -100,7 +102,7 @@ def set_default(table: TableVersion, path: str, default: object) -> TableVersion
     return _edit(table, split_path(path), lambda c: with_default(c, default, is_new=False))
 
 
-def set_nulls_allowed(table: TableVersion, path: str, allowed: bool) -> TableVersion:
+def set_nulls_allowed(table: TableVersion, path: str, *, allowed: bool) -> TableVersion:
     """Allow or forbid nulls in a top-level column."""
     parts = split_path(path)
     if len(parts) > 1:
@@ -147,7 +149,9 @@ def find_column(table: TableVersion, parts: Sequence[str]) -> Column:
             names = [c.name for c in children]
             close = get_close_matches(part, names, n=1)
             hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names) or 'none'}"
-            raise ObjectNotFound(f"table '{table.qualified_name}' has no column '{'.'.join(parts[: depth + 1])}'; {hint}")
+            raise ObjectNotFound(
+                f"table '{table.qualified_name}' has no column '{'.'.join(parts[: depth + 1])}'; {hint}"
+            )
         children = found.children
     if found is None:
         raise InvalidInput("a column's path is empty")
@@ -159,6 +163,21 @@ def check_column_name(name: str) -> None:
         raise InvalidInput(f"'{name!r}' cannot be a column's name: it is empty or has a NUL character")
 
 
+def check_columns(columns: Sequence[Column], table_name: str) -> None:
+    """Refuse columns that no table can have: none, nameless ones, names that differ only by case."""
+    if not columns:
+        raise InvalidInput(f"table '{table_name}' needs at least one column", name=table_name)
+    for column in columns:
+        check_column_name(column.name)
+        for node in column.walk():
+            if node.type == "struct":
+                check_columns(node.children, f"{table_name}.{node.name}")
+    names = [c.name.casefold() for c in columns]
+    twice = next((c.name for c in columns if names.count(c.name.casefold()) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"'{table_name}' has two columns '{twice}': names differ by more than case", name=table_name)
+
+
 def with_default(column: Column, default: object, *, is_new: bool) -> Column:
     """Return the column with a literal default; a new column has it in rows of before as well."""
     if default is None:
@@ -167,7 +186,10 @@ def with_default(column: Column, default: object, *, is_new: bool) -> Column:
         raise InvalidInput(f"column '{column.name}' is a {column.type}, which cannot have a default")
     text = literal_text(default, column)
     return replace(
-        column, default_value=text, default_value_type="literal", initial_default=text if is_new else column.initial_default
+        column,
+        default_value=text,
+        default_value_type="literal",
+        initial_default=text if is_new else column.initial_default,
     )
 
 

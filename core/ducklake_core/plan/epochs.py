@@ -9,6 +9,8 @@ from ducklake_core.model import Epoch, LedgerEntry
 
 
 class EpochDecision(Enum):
+    """What to do with an epoch."""
+
     COMMIT = "commit"
     REPLAY = "replay"  # it is committed already: write nothing
 
@@ -48,14 +50,16 @@ def _refuse_gap(epoch: Epoch, entry: LedgerEntry | None) -> None:
     if epoch.batch_id > last + 1:
         found = "has no entry for the stream" if entry is None else f"is at batch {last}"
         raise LedgerBehind(
-            f"cannot commit {_name(epoch)}: the ledger {found}, so epochs that were acknowledged are gone from the lake "
-            f"(was the catalog restored from a backup?) or the stream was renamed; {_REMEDY}",
+            f"cannot commit {_name(epoch)}: the ledger {found}, so epochs that were acknowledged are gone from the "
+            f"lake (was the catalog restored from a backup?) or the stream was renamed; {_REMEDY}",
             stream=epoch.stream,
             batch_id=epoch.batch_id,
         )
 
 
-_REMEDY = "use the checkpoint that belongs to the ledger, a new stream name with a new checkpoint, or set the ledger by hand"
+_REMEDY = (
+    "use the checkpoint that belongs to the ledger, a new stream name with a new checkpoint, or set the ledger by hand"
+)
 
 
 def _name(epoch: Epoch) -> str:

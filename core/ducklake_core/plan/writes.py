@@ -48,6 +48,8 @@ class DeleteRows:
 
 @dataclass(frozen=True, slots=True)
 class CreateInlinedTable:
+    """A new table for inlined rows of these columns."""
+
     name: str
     columns: tuple[Column, ...]
 
@@ -82,7 +84,14 @@ class InsertInlinedDeletes:
 
 
 Write: TypeAlias = (
-    InsertRows | UpdateRows | EndRows | DeleteRows | CreateInlinedTable | InsertInlined | EndInlined | InsertInlinedDeletes
+    InsertRows
+    | UpdateRows
+    | EndRows
+    | DeleteRows
+    | CreateInlinedTable
+    | InsertInlined
+    | EndInlined
+    | InsertInlinedDeletes
 )
 
 

@@ -6,7 +6,7 @@ import re
 from uuid import UUID
 
 
-def join_path(parent: str, path: str, is_relative: bool) -> str:
+def join_path(parent: str, path: str, *, is_relative: bool) -> str:
     """Return the full path of a part; directories end in a slash."""
     return parent + path if is_relative else path
 

@@ -1,4 +1,4 @@
-"""Which type changes lose nothing. A subset of what the reference allows: it also widens into floats that round. Pure."""
+"""Which type changes lose nothing: fewer than the reference allows, which also widens into floats that round. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_promotion(old: str, new: str) -> bool:
         return True
     bits = _value_bits(old)
     if bits is not None:
-        return _holds_integer(new, old in _UNSIGNED_BITS, bits)
+        return _holds_integer(new, bits, is_unsigned=old in _UNSIGNED_BITS)
     decimal_old, decimal_new = decimal_parameters(old), decimal_parameters(new)
     if decimal_old and decimal_new:
         return decimal_new[1] >= decimal_old[1] and decimal_new[0] - decimal_new[1] >= decimal_old[0] - decimal_old[1]
@@ -35,7 +35,7 @@ def _value_bits(type_: str) -> int | None:
     return _UNSIGNED_BITS.get(type_)
 
 
-def _holds_integer(new: str, is_unsigned: bool, bits: int) -> bool:
+def _holds_integer(new: str, bits: int, *, is_unsigned: bool) -> bool:
     if new in _UNSIGNED_BITS:
         return is_unsigned and _UNSIGNED_BITS[new] >= bits
     if new in _SIGNED_BITS:

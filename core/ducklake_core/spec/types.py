@@ -158,13 +158,9 @@ def node_of_arrow(type_: pa.DataType, name: str) -> TypeNode:
 
 def is_list(type_: pa.DataType) -> bool:
     """Tell whether an Arrow type is a list of any layout."""
-    return (
-        pa.types.is_list(type_)
-        or pa.types.is_large_list(type_)
-        or pa.types.is_fixed_size_list(type_)
-        or pa.types.is_list_view(type_)
-        or pa.types.is_large_list_view(type_)
-    )
+    t = pa.types
+    layouts = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
+    return any(is_layout(type_) for is_layout in layouts)
 
 
 def _scalar_of_arrow(type_: pa.DataType, name: str) -> str:
@@ -221,7 +217,7 @@ def identified_field(column: Column) -> pa.Field:
     elif column.type == "list":
         type_ = pa.list_(children[0])
     elif column.type == "map":
-        type_ = pa.map_(children[0].with_nullable(False), children[1])
+        type_ = pa.map_(children[0].with_nullable(nullable=False), children[1])
     return pa.field(column.name, type_, metadata={FIELD_ID: str(column.column_id).encode()})
 
 
