@@ -14,7 +14,6 @@ import pyarrow as pa
 from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.file_reader import read_data_files, read_file_stats, read_inlined_rows
 from ducklake_core.catalog.queries import of_table
-from ducklake_core.errors import CatalogUnavailable
 from ducklake_core.files.delete_files import read_deletes
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
 from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, read_data_file
@@ -69,12 +68,9 @@ def list_table(
             with database.read() as session:
                 return _list(session, table, snapshot, columns, predicate)
         except Exception as error:
-            if attempt + 1 < _READ_ATTEMPTS and database.dialect.is_missing_table(error):
-                table = _without_vanished(database, table)
-                continue
-            if database.dialect.is_transient(error):
-                raise CatalogUnavailable(f"cannot read catalog '{database.url.shown}': {error}") from error
-            raise
+            if attempt + 1 == _READ_ATTEMPTS or not database.dialect.is_missing_table(error):
+                raise
+            table = _without_vanished(database, table)
     raise AssertionError("unreachable")  # the last attempt raises
 
 
@@ -91,14 +87,16 @@ def read_rows(
 ) -> pa.Table:
     """Return the rows of a listing that match, in the columns asked for."""
     needed_schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in columns])
-    tables = [part.rows for part in listing.inlined]
+    tables = [_filtered(part.rows, predicate) for part in listing.inlined]
     request = ReadRequest(tuple(columns), snapshot, table_columns=listing.table.columns)
+    row_filter = None if predicate is None else to_arrow(predicate)
     tables += [
-        read_data_file(storage, file, request, dropped_positions=_dropped(storage, file, snapshot))
+        read_data_file(
+            storage, file, request, dropped_positions=_dropped(storage, file, snapshot), row_filter=row_filter
+        )
         for file in listing.files
     ]
-    matching = [_filtered(t, predicate) for t in tables if t.num_rows]
-    return pa.concat_tables(matching) if matching else needed_schema.empty_table()
+    return pa.concat_tables([needed_schema.empty_table(), *tables])
 
 
 def count_rows(
@@ -144,7 +142,7 @@ _INDEX = "_ducklake_index"
 def _list(
     session: Session, table: TableVersion, snapshot: SnapshotId, columns: Sequence[Column], predicate: Predicate | None
 ) -> Listing:
-    files = read_data_files(session, table, snapshot)
+    files = read_data_files(session, table, snapshot, with_partition_values=predicate is not None)
     if predicate is not None and files:
         ids = sorted({field.column.column_id for field in referenced_fields(predicate)})
         stats = read_file_stats(session, table, ids)

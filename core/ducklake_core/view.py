@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database, Row, Statement
-from ducklake_core.errors import CatalogUnavailable, CorruptCatalog, ObjectNotFound
+from ducklake_core.errors import CorruptCatalog, ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
 from ducklake_core.spec.options import Options
 
@@ -28,14 +28,9 @@ class LakeView:
     @classmethod
     def at_head(cls, database: Database, data_path: str, known: LakeView | None) -> LakeView:
         """Read the head and the options; keep what is known when no definition has changed since."""
-        try:
-            with database.read() as session:
-                statements = [Statement(queries.head(session.tables)), Statement(queries.metadata(session.tables))]
-                heads, metadata = session.run(statements)
-        except Exception as error:
-            if database.dialect.is_transient(error):
-                raise CatalogUnavailable(f"cannot read catalog '{database.url.shown}': {error}") from error
-            raise
+        with database.read() as session:
+            statements = [Statement(queries.head(session.tables)), Statement(queries.metadata(session.tables))]
+            heads, metadata = session.run(statements)
         if not heads:
             raise CorruptCatalog("the catalog has no snapshot: 'ducklake_snapshot' is empty")
         view = cls(database, data_path, reader.snapshot_of(heads[0]), reader.options_of(metadata))

@@ -81,7 +81,7 @@ def _read_metadata(database: Database) -> dict[str, str]:
         with database.read() as session:
             if not table_exists(session, "ducklake_metadata"):
                 raise NoLakeFound(
-                    f"there is no lake at '{database.url.shown}': the database has no table 'ducklake_metadata'; create "
+                    f"there is no lake at '{database.url.shown}': no table 'ducklake_metadata' there; create "
                     "it with Lake.create, or name the schema that holds it with metadata_schema"
                 )
             rows = session.query(queries.metadata(session.tables))

@@ -110,6 +110,13 @@ class Committer:
     def _refuse_conflicts(self, session: Session, staged: Staged, head: Snapshot) -> None:
         if head.snapshot_id == staged.base.snapshot_id:
             return
+        if head.snapshot_id < staged.base.snapshot_id:
+            raise CommitConflict(
+                f"cannot commit on snapshot {staged.base.snapshot_id}: the lake is at {head.snapshot_id}, so its "
+                "catalog was restored from a backup; begin again from what is there",
+                snapshot_id=head.snapshot_id,
+                base=staged.base.snapshot_id,
+            )
         same_definitions = head.schema_version == staged.base.schema_version
         if same_definitions and staged.is_append_only:
             return

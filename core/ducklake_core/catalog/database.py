@@ -68,10 +68,19 @@ class Database:
             self.engine.dispose()
             del self.__dict__["engine"]
 
-    def read(self) -> AbstractContextManager[Session]:
-        return self._session(self.dialect.begin_read)
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a transaction that only reads; a lost connection or a lock is `CatalogUnavailable`."""
+        try:
+            with self._session(self.dialect.begin_read) as session:
+                yield session
+        except Exception as error:
+            if self.dialect.is_transient(error):
+                raise CatalogUnavailable(f"cannot read catalog '{self.url.shown}': {_first_line(error)}") from error
+            raise
 
     def write(self) -> AbstractContextManager[Session]:
+        """Open a transaction that writes; its errors are the driver's, for the committer to classify."""
         return self._session(self.dialect.begin_write)
 
     @contextmanager

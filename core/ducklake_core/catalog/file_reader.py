@@ -31,18 +31,22 @@ from ducklake_core.model import (
 from ducklake_core.spec.paths import join_path
 
 
-def read_data_files(session: Session, table: TableVersion, snapshot: SnapshotId) -> list[DataFile]:
-    """Return the data files live at a snapshot, each with its deletes."""
+def read_data_files(
+    session: Session, table: TableVersion, snapshot: SnapshotId, *, with_partition_values: bool = False
+) -> list[DataFile]:
+    """Return the data files live at a snapshot, each with its deletes; partition values only for those who prune."""
     statements = [
         Statement(queries.data_files(session.tables), {"table_id": table.table_id, "snapshot": snapshot}),
         Statement(queries.name_mappings(session.tables), {"table_id": table.table_id}),
-        Statement(queries.of_table(session.tables, "ducklake_file_partition_value"), {"table_id": table.table_id}),
         exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"),
     ]
-    rows, mapping_rows, value_rows, exists = session.run(statements)
+    if with_partition_values:
+        query = queries.of_table(session.tables, "ducklake_file_partition_value")
+        statements.append(Statement(query, {"table_id": table.table_id}))
+    rows, mapping_rows, exists, *found = session.run(statements)
     mappings = _mappings_of(mapping_rows)
     values: dict[int, dict[int, str | None]] = defaultdict(dict)
-    for file_id, _table_id, index, value in value_rows:
+    for file_id, _table_id, index, value in found[0] if found else ():
         values[file_id][index] = value
     deletes = _inlined_deletes(session, table, snapshot) if exists[0][0] else {}
     seen: set[int] = set()
