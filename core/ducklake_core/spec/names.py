@@ -23,7 +23,7 @@ def split_path(text: str) -> list[str]:
         position += 1
 
 
-_PART = re.compile(r'(?:("(?:[^"]|"")+")|([^."][^.]*))(?=\.|$)', re.DOTALL)
+_PART = re.compile(r'(?:("(?:[^"]|"")+")|([^."]+))(?=\.|$)', re.DOTALL)
 
 
 def split_table_name(text: str) -> tuple[str, str]:
