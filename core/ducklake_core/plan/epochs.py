@@ -57,9 +57,7 @@ def _refuse_gap(epoch: Epoch, entry: LedgerEntry | None) -> None:
         )
 
 
-_REMEDY = (
-    "use the checkpoint that belongs to the ledger, a new stream name with a new checkpoint, or set the ledger by hand"
-)
+_REMEDY = "use the checkpoint that belongs to the ledger, or a new stream name with a new checkpoint"
 
 
 def _name(epoch: Epoch) -> str:
