@@ -17,7 +17,7 @@ from uuid6 import uuid7
 
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.committer import CommitResult
-from ducklake_core.errors import CommitOutcomeUnknown, InvalidInput, ObjectExists, ObjectNotFound
+from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.model import (
     DataFileId,
     Epoch,
@@ -65,6 +65,7 @@ class Transaction:
         self._next_provisional = -1
         self._rows = RowChanger(lake.database, lake.storage, self._view.snapshot.snapshot_id)
         self.result: CommitResult | None = None
+        self.in_doubt = False
 
     def __enter__(self) -> Self:
         return self
@@ -88,10 +89,9 @@ class Transaction:
             return self.result
         try:
             self.result = self._lake.committer.commit(self.base, self)
-        except CommitOutcomeUnknown:
-            raise  # the snapshot may exist: its files must stay
         except BaseException:
-            self.discard()
+            if not self.in_doubt:  # else the snapshot may exist: its files must stay
+                self.discard()
             raise
         if self.result.replayed:
             self.discard()

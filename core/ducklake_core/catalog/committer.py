@@ -25,8 +25,9 @@ from ducklake_core.errors import (
     CommitOutcomeUnknown,
     ContentionError,
     DuckLakeError,
+    TransientError,
 )
-from ducklake_core.model import LedgerEntry, Snapshot, SnapshotId, TableId, TableVersion
+from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SnapshotId, TableId, TableVersion
 from ducklake_core.plan.commit import HeadState, changes_of, plan_commit
 from ducklake_core.plan.conflicts import find_conflict, mark_renames
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
@@ -47,8 +48,18 @@ class CommitResult:
     attempts: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """A plan that was written, and the database's number for its transaction, where it has one."""
+
+    snapshot: Snapshot
+    transaction_id: int | None
+
+
 class Pending(Protocol):
     """A transaction that is ready: its changes, with the delete files that name their snapshot finished for its id."""
+
+    in_doubt: bool  # a COMMIT was sent and nobody knows whether it has landed: the files must stay
 
     def finish(self, snapshot_id: SnapshotId) -> Staged: ...
 
@@ -71,29 +82,37 @@ class Committer:
     def commit(self, base: Snapshot, pending: Pending) -> CommitResult:
         """Make one snapshot of the pending changes, or find that their epoch is committed already."""
         staged = pending.finish(SnapshotId(base.snapshot_id + 1))  # files are written before any lock is taken
-        for attempt in self._retries.copy():
-            with attempt:
-                number = attempt.retry_state.attempt_number
-                return replace(self._attempt(staged, pending), attempts=number)
+        attempted: list[Attempted] = []
+        try:
+            for attempt in self._retries.copy():
+                with attempt:
+                    number = attempt.retry_state.attempt_number
+                    return replace(self._attempt(staged, pending, attempted), attempts=number)
+        except TransientError as error:
+            if not pending.in_doubt:
+                raise
+            raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {error}") from error
         raise AssertionError("unreachable")  # the policy re-raises
 
-    def _attempt(self, staged: Staged, pending: Pending) -> CommitResult:
-        planned: list[CommitPlan] = []
+    def _attempt(self, staged: Staged, pending: Pending, attempted: list[Attempted]) -> CommitResult:
         try:
             with self.database.write() as session:
-                return self._commit_once(session, staged, pending, planned)
+                return self._commit_once(session, staged, pending, attempted)
         except CommitOutcomeUnknown as error:
-            return self._settle(error, staged, planned)
+            return self._settle(error, staged, attempted[-1] if attempted else None)
         except DuckLakeError:
             raise
         except Exception as error:
             raise _classify(self.database, error) from error
 
     def _commit_once(
-        self, session: Session, staged: Staged, pending: Pending, planned: list[CommitPlan]
+        self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted]
     ) -> CommitResult:
-        head, entry = _read_head(session, staged)
+        head, entry, transaction_id = _read_head(session, staged)
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
+            own = next((a.snapshot for a in attempted if pending.in_doubt and _made(a, staged.epoch, entry)), None)
+            if own is not None:
+                return CommitResult(own)  # a COMMIT whose reply was lost has landed
             log.info("epoch_replayed", extra={"epoch": staged.epoch.batch_id, "stream": staged.epoch.stream})
             return CommitResult(None, replayed=True)
         self._refuse_conflicts(session, staged, head.snapshot)
@@ -102,9 +121,9 @@ class Committer:
         now = max(self._clock(), head.snapshot.snapshot_time)
         plan = None if staged.is_empty else plan_commit(staged, head, now)
         if plan is not None:
-            planned.append(plan)
+            attempted.append(Attempted(plan.snapshot, transaction_id))
         closing = _ledger_writes(session, staged, plan, entry, now)
-        _write(session, plan, closing)
+        _write(session, plan, closing, pending)
         return CommitResult(plan.snapshot if plan else None)
 
     def _refuse_conflicts(self, session: Session, staged: Staged, head: Snapshot) -> None:
@@ -154,34 +173,38 @@ class Committer:
                 moved[before.table_id] = now
         return moved
 
-    def _settle(self, error: CommitOutcomeUnknown, staged: Staged, planned: list[CommitPlan]) -> CommitResult:
+    def _settle(self, error: CommitOutcomeUnknown, staged: Staged, last: Attempted | None) -> CommitResult:
         """Find out whether a COMMIT whose reply was lost has landed."""
         if staged.epoch is not None:
             # The ledger knows: a new attempt reads it, and its row lock keeps both from winning.
             raise CatalogUnavailable(str(error)) from error
-        if planned:
-            mine = planned[-1].snapshot
-            with self.database.read() as session:
-                rows = session.query(queries.snapshot_by_id(session.tables), snapshot=mine.snapshot_id)
-            if rows and reader.snapshot_of(rows[0]) == replace(mine, changes=None):
-                return CommitResult(mine)
+        if last is not None and last.transaction_id is not None:
+            try:
+                with self.database.read() as session:
+                    query = queries.transaction_status(session.tables)
+                    [[status]] = session.query(query, transaction_id=last.transaction_id)
+            except Exception as failure:
+                raise error from failure  # not a reason to try again: the rows might come twice
+            if status == "committed":
+                return CommitResult(last.snapshot)
         raise error
 
 
-def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry | None]:
+def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry | None, int | None]:
     """Read the head, the statistics of tables that get rows and the ledger's entry in one round trip."""
     table_ids = [t.before.table_id for t in staged.tables if t.before is not None and not t.writes.is_empty]
-    statements = [Statement(queries.head(session.tables))]
+    head_query = queries.head_and_transaction if session.dialect.has_transaction_status else queries.head
+    statements = [Statement(head_query(session.tables))]
     for table_id in table_ids:
         statements.append(Statement(queries.table_stats(session.tables), {"table_id": table_id}))
         statements.append(Statement(queries.table_column_stats(session.tables), {"table_id": table_id}))
     if staged.epoch is not None:
         statements.append(ledger.entry_query(session, staged.epoch.stream))
     results = session.run(statements)
-    head = reader.snapshot_of(results[0][0])
+    snapshot, transaction_id = results[0][0][:5], next(iter(results[0][0][5:]), None)
     stats = {i: reader.table_stats_of(results[1 + 2 * n], results[2 + 2 * n]) for n, i in enumerate(table_ids)}
     entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
-    return HeadState(head, stats), entry
+    return HeadState(reader.snapshot_of(snapshot), stats), entry, transaction_id
 
 
 def _ledger_writes(
@@ -197,7 +220,13 @@ def _ledger_writes(
     return [ledger.entry_write(session, new, exists=entry is not None)]
 
 
-def _write(session: Session, plan: CommitPlan | None, closing: list[Statement]) -> None:
+def _made(attempted: Attempted, epoch: Epoch, entry: LedgerEntry | None) -> bool:
+    """Tell whether the ledger's entry was written by this attempt."""
+    mine = (epoch.run_id, attempted.snapshot.snapshot_id, attempted.snapshot.snapshot_time)
+    return entry is not None and (entry.run_id, entry.snapshot_id, entry.committed_at) == mine
+
+
+def _write(session: Session, plan: CommitPlan | None, closing: list[Statement], pending: Pending) -> None:
     writes = plan.writes if plan else ()
     created = {w.name for w in writes if isinstance(w, CreateInlinedTable)}
     bulk = [w for w in writes if isinstance(w, InsertInlined) and is_bulk(session, w)]
@@ -208,7 +237,14 @@ def _write(session: Session, plan: CommitPlan | None, closing: list[Statement]) 
     for rows in bulk:
         copy_rows(session, rows)
     faults.at("before_commit")
-    session.write_and_commit(statements)
+    was_in_doubt, pending.in_doubt = pending.in_doubt, True
+    try:
+        session.write_and_commit(statements)
+    except CommitOutcomeUnknown:
+        raise
+    except Exception:  # the database refused; an interrupt is no Exception and leaves the doubt
+        pending.in_doubt = was_in_doubt
+        raise
     faults.at("after_commit")
 
 

@@ -23,6 +23,7 @@ class CatalogDialect:
     is_missing_table: Callable[[BaseException], bool]
     table_exists: str  # SQL that answers for the name bound as `name`
     has_pipeline: bool  # several statements travel in one round trip
+    has_transaction_status: bool  # another session can ask whether a transaction has committed
 
 
 def driver_error(error: BaseException) -> BaseException:
@@ -72,6 +73,7 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_missing_table=_pg_missing,
         table_exists="SELECT to_regclass(:name) IS NOT NULL",
         has_pipeline=True,
+        has_transaction_status=True,
     ),
     "sqlite": CatalogDialect(
         name="sqlite",
@@ -83,5 +85,6 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_missing_table=_sqlite_missing,
         table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
         has_pipeline=False,
+        has_transaction_status=False,
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import BigInteger, BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ducklake_core.spec.tables import CatalogTables
 
@@ -21,6 +21,18 @@ def live_at(table: Table) -> ColumnElement[bool]:
 @cache
 def head(t: CatalogTables) -> Select[Any]:
     return select(t.ducklake_snapshot).order_by(t.ducklake_snapshot.c.snapshot_id.desc()).limit(1)
+
+
+@cache
+def head_and_transaction(t: CatalogTables) -> Select[Any]:
+    """The head, and PostgreSQL's number for the transaction that asks, by which its outcome can be learnt later."""
+    return head(t).add_columns(func.txid_current())
+
+
+@cache
+def transaction_status(_: CatalogTables) -> Select[Any]:
+    """What became of a PostgreSQL transaction: committed, aborted, in progress, or null when it is too long ago."""
+    return select(func.txid_status(bindparam("transaction_id", type_=BigInteger)))
 
 
 @cache

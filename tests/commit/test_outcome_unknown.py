@@ -1,0 +1,230 @@
+"""The connection is lost at COMMIT: what was committed is found, nothing is doubled, no file of a snapshot vanishes."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+import pytest
+from tenacity import stop_after_attempt, wait_none
+
+from ducklake_core import Lake
+from ducklake_core.catalog.committer import Committer, CommitResult
+from ducklake_core.errors import CommitOutcomeUnknown
+from ducklake_core.model import Epoch
+from ducklake_core.retries import commit_retries
+from tests.fixtures.catalogs import PostgresCatalog
+from tests.fixtures.consistency import check_lake, stored_files
+from tests.fixtures.postgres import PostgresDatabase
+from tests.fixtures.proxy import DEADLINE_SECONDS, Fate, Proxy, run_proxy
+
+FEW = pa.table({"id": range(5)})
+MANY = pa.table({"id": range(100)})  # beyond the default limit: a Parquet file
+BOTH = pytest.mark.parametrize("rows", [FEW, MANY], ids=["inlined", "file"])
+
+
+@pytest.fixture
+def catalog(postgres_database: PostgresDatabase, tmp_path: Path) -> PostgresCatalog:
+    catalog = PostgresCatalog(postgres_database, f"{tmp_path}/data/")
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", {"id": "int64"})
+        lake.commit_epoch(Epoch("s", 0, "q", "r"), lambda tx: tx.append("t", {"id": [-1]}))
+    return catalog
+
+
+@pytest.fixture
+def proxy(catalog: PostgresCatalog) -> Iterator[Proxy]:
+    with run_proxy(catalog.database) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def lake(catalog: PostgresCatalog, proxy: Proxy) -> Iterator[Lake]:
+    """Give a lake whose connections go through the proxy, and that gives up soon."""
+    with Lake.open(proxy.database.url) as lake:
+        retries = commit_retries(stop=stop_after_attempt(5), wait=wait_none())
+        lake.committer = Committer(lake.database, catalog.data_path, retries=retries)
+        lake.ledger_entry("s")  # the ledger's tables are looked for once
+        yield lake
+
+
+@BOTH
+@pytest.mark.parametrize("fate", [Fate.LOSE_REQUEST, Fate.LOSE_REPLY], ids=lambda fate: fate.value)
+def test_epoch_is_committed_exactly_once(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, fate: Fate
+) -> None:
+    proxy.lose(fate)
+
+    result = commit(lake, rows)
+
+    assert result.snapshot is not None
+    assert result.attempts == 2
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    entry = lake.ledger_entry("s")
+    assert entry is not None
+    assert (entry.batch_id, entry.snapshot_id) == (1, result.snapshot.snapshot_id)
+    check_lake(catalog)
+
+
+@BOTH
+def test_old_commit_that_lands_after_the_check_and_a_new_attempt_never_both_win(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+) -> None:
+    proxy.lose(Fate.HOLD_REQUEST)
+    results: list[CommitResult] = []
+    committing = threading.Thread(target=lambda: results.append(commit(lake, rows)))
+
+    committing.start()
+    wait_until(proxy.held.is_set)
+    wait_until(lambda: has_blocked_session(catalog))  # the new attempt has read the ledger and waits for the old one
+    proxy.release()
+    committing.join(DEADLINE_SECONDS)
+
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    assert [r.replayed for r in results] == [False]
+    check_lake(catalog)
+
+
+@BOTH
+def test_replayed_epoch_after_a_lost_reply_writes_nothing(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+) -> None:
+    proxy.lose(Fate.LOSE_REPLY, refuse_afterwards=True)
+
+    with pytest.raises(CommitOutcomeUnknown):
+        commit(lake, rows)
+    proxy.refuses = False
+    replayed = commit(lake, rows)
+
+    assert replayed.replayed
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    check_lake(catalog)
+
+
+@BOTH
+def test_append_finds_its_snapshot_after_a_lost_reply(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+) -> None:
+    proxy.lose(Fate.LOSE_REPLY)
+
+    snapshot = lake.append("t", rows)
+
+    assert snapshot is not None
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    assert lake.table("t", at=snapshot.snapshot_id).count() == rows.num_rows + 1
+    check_lake(catalog)
+
+
+@BOTH
+def test_append_whose_commit_got_lost_says_so_and_removes_no_file(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+) -> None:
+    proxy.lose(Fate.LOSE_REQUEST)
+    files = 0 if rows is FEW else 1
+
+    with pytest.raises(CommitOutcomeUnknown):
+        lake.append("t", rows)
+
+    assert ids_of(catalog) == [-1]
+    assert len(stored_files(catalog)) == files
+    check_lake(catalog, orphans=files)
+
+
+@BOTH
+def test_append_is_not_tried_again_when_nobody_can_tell_what_became_of_it(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+) -> None:
+    proxy.lose(Fate.LOSE_REPLY, refuse_afterwards=True)
+
+    with pytest.raises(CommitOutcomeUnknown):
+        lake.append("t", rows)
+
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    check_lake(catalog)
+
+
+def test_held_commit_of_an_append_keeps_its_file(catalog: PostgresCatalog, proxy: Proxy, lake: Lake) -> None:
+    proxy.lose(Fate.HOLD_REQUEST)
+
+    with pytest.raises(CommitOutcomeUnknown):
+        lake.append("t", MANY)
+    proxy.release()
+
+    assert ids_of(catalog) == sorted([-1, *MANY["id"].to_pylist()])
+    check_lake(catalog)
+
+
+def test_snapshot_of_another_writer_is_not_taken_for_ours(catalog: PostgresCatalog, proxy: Proxy, lake: Lake) -> None:
+    """Both plan the same snapshot row: their clocks are behind that of the head's writer."""
+    catalog_time = lake.snapshots()[-1].snapshot_time
+    lake.committer._clock = lambda: catalog_time
+    proxy.lose(Fate.LOSE_REQUEST)
+    settle = lake.committer._settle
+
+    def other_commits_first(*arguments: object) -> CommitResult:
+        with Lake.open(catalog.url) as other:
+            other.committer._clock = lambda: catalog_time
+            other.append("t", {"id": [7]})
+        return settle(*arguments)  # type: ignore[arg-type] # passed on as they came
+
+    lake.committer._settle = other_commits_first  # type: ignore[method-assign,assignment] # between the loss and the check
+
+    with pytest.raises(CommitOutcomeUnknown):
+        lake.append("t", {"id": [8]})
+
+    assert ids_of(catalog) == [-1, 7]
+
+
+def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: PostgresCatalog, lake: Lake) -> None:
+    transaction = lake.transaction()
+    transaction.append("t", MANY)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ducklake_core.catalog.database.Session._run_pipelined", landing_then(interrupt))
+        with pytest.raises(KeyboardInterrupt):
+            transaction.commit()
+
+    assert ids_of(catalog) == sorted([-1, *MANY["id"].to_pylist()])
+    check_lake(catalog)
+
+
+def landing_then(act: Callable[[], None]) -> Callable[..., object]:
+    """Return `Session._run_pipelined`, but with something happening right after a COMMIT."""
+    from ducklake_core.catalog.database import Session  # noqa: PLC0415 # the unpatched one
+
+    run = Session._run_pipelined
+
+    def run_then_act(self: Session, *arguments: object, commit: bool = False) -> object:
+        result = run(self, *arguments, commit=commit)  # type: ignore[arg-type] # passed on as they came
+        if commit:
+            act()
+        return result
+
+    return run_then_act
+
+
+def commit(lake: Lake, rows: pa.Table) -> CommitResult:
+    return lake.commit_epoch(Epoch("s", 1, "q", "r", continues_run=True), lambda tx: tx.append("t", rows))
+
+
+def ids_of(catalog: PostgresCatalog) -> list[int]:
+    with Lake.open(catalog.url) as lake:
+        return sorted(lake.table("t").read()["id"].to_pylist())
+
+
+def has_blocked_session(catalog: PostgresCatalog) -> bool:
+    with psycopg.connect(catalog.database.conninfo, autocommit=True) as connection:
+        return bool(connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchall()[0][0])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.01)
