@@ -35,7 +35,7 @@ def kept_by_us(rows: pa.Table, sql: str) -> list[int]:
     return kept
 
 
-@settings(max_examples=300)
+@settings(max_examples=4 * settings().max_examples)  # many types and operators
 @given(rows=TABLES, sql=FILTERS)
 def test_random_filters_keep_the_same_rows(duck: duckdb.DuckDBPyConnection, rows: pa.Table, sql: str) -> None:
     assert kept_by_us(rows, sql) == kept_by_duckdb(duck, rows, sql)

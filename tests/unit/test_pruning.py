@@ -75,7 +75,7 @@ def forget(stats: Stats, known: int) -> Stats:
     return {column_id: replace(one, **lost) for column_id, one in stats.items()}
 
 
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)  # many types and operators
 @given(rows=TABLES, sql=FILTERS, known=st.integers(0, 15))
 def test_a_file_with_a_matching_row_is_kept(rows: pa.Table, sql: str, known: int) -> None:
     predicate = parse_filter(sql, COLUMNS)
@@ -93,7 +93,7 @@ TRANSFORMS = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)  # many types and operators
 @given(rows=TABLES, sql=FILTERS, transforms=st.lists(st.sampled_from(TRANSFORMS), min_size=1, max_size=4, unique=True))
 def test_a_partition_with_a_matching_row_is_kept(rows: pa.Table, sql: str, transforms: list[tuple[str, str]]) -> None:
     table = make_table(COLUMNS, *transforms)
