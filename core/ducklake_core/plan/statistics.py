@@ -48,7 +48,7 @@ def merge_table_stats(
     in between has none, and gets none, since nobody knows the rows before.
     """
     leaf_of = {leaf.column_id: (leaf, repeated) for leaf, repeated in _leaves(columns, repeated=False)}
-    by_id = {stats.column_id: stats for stats in added}
+    by_id = _together(added, {column_id: leaf for column_id, (leaf, _) in leaf_of.items()})
     if old is None:
         return {column_id: _first(by_id.get(column_id, ColumnStats(column_id))) for column_id in leaf_of}
     return {
@@ -57,6 +57,38 @@ def merge_table_stats(
         else bounds
         for column_id, bounds in old.columns.items()
     }
+
+
+def _together(added: Sequence[ColumnStats], leaves_: Mapping[ColumnId, Column]) -> dict[ColumnId, ColumnStats]:
+    """Return one entry per column for the rows of several files and batches together."""
+    found: dict[ColumnId, ColumnStats] = {}
+    for stats in added:
+        known = found.get(stats.column_id)
+        leaf = leaves_.get(stats.column_id)
+        if leaf is not None:
+            found[stats.column_id] = stats if known is None else _summed(known, stats, leaf)
+    return found
+
+
+def _summed(one: ColumnStats, other: ColumnStats, leaf: Column) -> ColumnStats:
+    if one.value_count == 0 or other.value_count == 0:
+        bounds = other if one.value_count == 0 else one
+        low, high = bounds.min_value, bounds.max_value
+    else:
+        low, high = _wider(one, other, leaf)
+    return ColumnStats(
+        one.column_id,
+        _sum(one.value_count, other.value_count),
+        _sum(one.null_count, other.null_count),
+        low,
+        high,
+        _either(one.contains_nan, other.contains_nan),
+        extra_stats=one.extra_stats if one.extra_stats == other.extra_stats else None,
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def changed_stats(old: TableStats | None, new: Mapping[ColumnId, TableColumnStats]) -> list[TableColumnStats]:
@@ -109,10 +141,14 @@ def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: tuple[Column,
         return old.min_value, old.max_value
     if old.min_value is None and old.max_value is None:
         return (added.min_value, added.max_value) if _has_no_value(old, leaf, record_count) else UNKNOWN
-    key = order_of(leaf[0].type)
+    return _wider(old, added, leaf[0])
+
+
+def _wider(one: TableColumnStats | ColumnStats, other: ColumnStats, leaf: Column) -> Bounds:
+    key = order_of(leaf.type)
     try:
-        low = _chosen(old.min_value, added.min_value, lambda a, b: key(b) < key(a))
-        high = _chosen(old.max_value, added.max_value, lambda a, b: key(b) > key(a))
+        low = _chosen(one.min_value, other.min_value, lambda a, b: key(b) < key(a))
+        high = _chosen(one.max_value, other.max_value, lambda a, b: key(b) > key(a))
     except ValueError:  # a text that is no value of the type: whoever wrote it, the bounds are unknown now
         return UNKNOWN
     return low, high
