@@ -196,12 +196,16 @@ class TableColumnStats:
 
 @dataclass(frozen=True, slots=True)
 class TableStats:
-    """A row of `ducklake_table_stats` and its columns' bounds. `record_count` is gross."""
+    """A row of `ducklake_table_stats` and its columns' bounds. `record_count` is gross.
+
+    `is_recovered`: the catalog lacks it although there are rows, so it was computed from what the catalog has.
+    """
 
     record_count: int
     next_row_id: int
     file_size_bytes: int
     columns: dict[ColumnId, TableColumnStats] = field(default_factory=dict)
+    is_recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

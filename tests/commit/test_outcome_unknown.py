@@ -11,7 +11,7 @@ import pytest
 from tenacity import stop_after_attempt, wait_none
 
 from ducklake_core import Lake
-from ducklake_core.catalog.committer import Committer, CommitResult
+from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.errors import CommitOutcomeUnknown
 from ducklake_core.model import Epoch
 from ducklake_core.retries import commit_retries

@@ -203,6 +203,8 @@ def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry
     results = session.run(statements)
     snapshot, transaction_id = results[0][0][:5], next(iter(results[0][0][5:]), None)
     stats = {i: reader.table_stats_of(results[1 + 2 * n], results[2 + 2 * n]) for n, i in enumerate(table_ids)}
+    for table_id in (i for i, found in stats.items() if found is None):
+        stats[table_id] = reader.recover_table_stats(session, table_id)
     entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
     return HeadState(reader.snapshot_of(snapshot), stats), entry, transaction_id
 

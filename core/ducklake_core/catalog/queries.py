@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import BigInteger, BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import cast as sql_cast
 
 from ducklake_core.spec.tables import CatalogTables
 
@@ -173,7 +174,15 @@ def table_column_stats(t: CatalogTables) -> Select[Any]:
 
 
 @cache
-def row_id_floor(t: CatalogTables) -> Select[Any]:
-    """Where row ids of files end, for a table whose statistics row a writer forgot."""
+def file_totals(t: CatalogTables) -> Select[Any]:
+    """Rows and bytes of all files of a table, live and ended, and where their row ids end."""
     d = t.ducklake_data_file
-    return select(d.c.row_id_start, d.c.record_count, d.c.file_size_bytes).where(d.c.table_id == bindparam("table_id"))
+    totals = func.sum(d.c.record_count), func.max(d.c.row_id_start + d.c.record_count), func.sum(d.c.file_size_bytes)
+    whole: list[ColumnElement[Any]] = [sql_cast(func.coalesce(total, 0), BigInteger) for total in totals]
+    return select(*whole).where(d.c.table_id == bindparam("table_id"))
+
+
+def inlined_totals(inlined: Table) -> Select[Any]:
+    """The row versions of an inlined table, and where their row ids end."""
+    totals: list[ColumnElement[Any]] = [func.count(), func.coalesce(func.max(inlined.c.row_id) + 1, 0)]
+    return select(*totals).select_from(inlined)

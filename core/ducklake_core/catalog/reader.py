@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Row, Session, Statement
+from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.errors import CorruptCatalog, ObjectNotFound
 from ducklake_core.model import (
     Column,
@@ -124,6 +125,26 @@ def read_table_stats(session: Session, table_id: TableId) -> TableStats | None:
     statements = (queries.table_stats(session.tables), queries.table_column_stats(session.tables))
     rows, column_rows = session.run([Statement(s, {"table_id": table_id}) for s in statements])
     return table_stats_of(rows, column_rows)
+
+
+def recover_table_stats(session: Session, table_id: TableId) -> TableStats | None:
+    """Compute the statistics of a table that has rows but no statistics row; None when it never had a row.
+
+    Another writer forgot it (format §10.3). Columns get no entry: the reference would take an empty one for "no value
+    so far" and narrow it to the next rows it adds. Row ids inside of files that a compaction wrote are not seen here.
+    """
+    statements = [
+        Statement(queries.file_totals(session.tables), {"table_id": table_id}),
+        Statement(queries.of_table(session.tables, "ducklake_inlined_data_tables"), {"table_id": table_id}),
+    ]
+    [[count, next_row_id, size]], registered = session.run(statements)
+    schema = session.database.url.metadata_schema
+    inlined = [inlined_table(row[1], (), session.dialect.name, schema) for row in registered]
+    for [[versions, end]] in session.run([Statement(queries.inlined_totals(t)) for t in inlined]) if inlined else ():
+        count, next_row_id = count + versions, max(next_row_id, end)
+    if not count:
+        return None
+    return TableStats(count, next_row_id, size, is_recovered=True)
 
 
 def table_stats_of(rows: Sequence[Row], column_rows: Iterable[Row]) -> TableStats | None:

@@ -136,9 +136,13 @@ def stats_writes(
         "file_size_bytes": (stats.file_size_bytes if stats else 0) + sum(f.file_size_bytes for f in writes.files),
     }
     merged = merge_table_stats(stats, added, table.columns)
-    if stats is None:
+    if stats is None or stats.is_recovered:
+        if stats is not None:  # what remains of it is not to be trusted
+            for name in ("ducklake_table_stats", "ducklake_table_column_stats"):
+                yield DeleteRows(name, ({"table_id": table.table_id},))
         yield InsertRows("ducklake_table_stats", (row,))
-        yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in merged.values()))
+        if merged:
+            yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in merged.values()))
         return
     yield UpdateRows("ducklake_table_stats", ("table_id",), (row,))
     changed = changed_stats(stats, merged)
