@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
+from ducklake_core.spec.arrays import validity_of
 from ducklake_core.spec.types import is_list
 
 
@@ -46,14 +48,14 @@ def reachable_parts(array: pa.Array) -> list[pa.Array]:
     """Return the arrays below a node with only the values that rows reach: for statistics."""
     if pa.types.is_struct(array.type):
         return list(array.flatten())
-    entries = array.flatten() if pa.types.is_list(array.type) else _map_entries(array)
-    return list(entries.flatten()) if pa.types.is_map(array.type) else [entries]
+    array = plain_nested(array)
+    return [_reached(array, part) for part in parts_of(array)]
 
 
-def _map_entries(array: pa.Array) -> pa.Array:
-    entries = pa.field("entries", pa.struct([array.type.key_field, array.type.item_field]), nullable=False)
-    return with_parts(plain_nested(array), pa.list_(entries), [_entries(plain_nested(array))]).flatten()
-
-
-def _entries(array: pa.Array) -> pa.Array:
-    return pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
+def _reached(array: pa.Array, part: pa.Array) -> pa.Array:
+    """Leave out what lies before, behind, and under null rows. Arrow's own flatten fails for lists of json or uuid."""
+    offsets = array.offsets.to_numpy()
+    part = part.slice(offsets[0], offsets[-1] - offsets[0])
+    if array.null_count == 0:
+        return part
+    return part.filter(pa.array(np.repeat(validity_of(array), np.diff(offsets))))

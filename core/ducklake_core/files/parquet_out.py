@@ -20,7 +20,7 @@ from ducklake_core.errors import SchemaMismatch, UnsupportedType
 from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.parquet_form import find_unwritable, parquet_field, to_parquet_form
 from ducklake_core.files.paths import hive_directory, hive_keys, new_data_file_name
-from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, merge_bounds
+from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, merge_bounds, paths_without_nan
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
@@ -127,7 +127,7 @@ def _write_file(
     bounds: list[list[Bounds]] = []
     count, step = 0, _rows_per_group(rows, layout.options)
     with storage.open_output(layout.directory + path) as sink:
-        with _writer(sink, _stored_schema(layout.columns, rows), layout.options, key, footers) as writer:
+        with _writer(sink, layout, rows, key, footers) as writer:
             while count < len(rows) and sink.tell() < layout.options.target_file_bytes:
                 group = rows.slice(count, step)
                 writer.write_table(_stored(group, layout.columns), row_group_size=step)
@@ -155,20 +155,26 @@ def footer_size(storage: Storage, path: str, size_bytes: int) -> int:
 
 
 def _writer(
-    sink: pa.NativeFile, schema: pa.Schema, options: WriteOptions, key: bytes | None, footers: list[pq.FileMetaData]
+    sink: pa.NativeFile, layout: FileLayout, rows: pa.Table, key: bytes | None, footers: list[pq.FileMetaData]
 ) -> pq.ParquetWriter:
     secret = None if key is None else encryption.create_encryption_properties(footer_key=key)
     return pq.ParquetWriter(
         sink,
-        schema,
-        compression=options.compression,
-        compression_level=options.compression_level,
-        data_page_version=options.data_page_version,
+        _stored_schema(layout.columns, rows),
+        compression=layout.options.compression,
+        compression_level=layout.options.compression_level,
+        data_page_version=layout.options.data_page_version,
         store_decimal_as_integer=True,
         store_schema=False,  # the catalog has the schema; Arrow's copy could only contradict it
+        write_statistics=_with_statistics(layout.columns, rows),
         encryption_properties=secret,
         metadata_collector=footers,
     )
+
+
+def _with_statistics(columns: Sequence[Column], rows: pa.Table) -> bool | list[str]:
+    has_floats = any(leaf.type.startswith("float") for column in columns for leaf in column.leaves())
+    return paths_without_nan(columns, rows) if has_floats else True
 
 
 def _directory_of(layout: FileLayout, values: PartitionValues | None) -> str:

@@ -1,7 +1,7 @@
 """Statistics of the leaf columns of a new data file, as texts of the catalog (format §10).
 
-Pure; runs on driver and executors. Counts and sizes come from the Parquet footer, which also counts the empty slots of
-lists; bounds come from the Arrow values, because a footer drops or cuts some. The rules are the reference's, observed:
+Pure; runs on driver and executors. Slots and sizes come from the Parquet footer, which also counts the empty slots of
+lists; bounds and values come from Arrow, because a footer drops or cuts some. The rules are the reference's, observed:
 bounds ignore NaN, which has its own flag; texts longer than 256 bytes are cut, and the upper bound is raised.
 """
 
@@ -30,6 +30,7 @@ class Bounds:
     """The least and greatest value of one leaf in some rows: an array of both, or of nothing when there is no value."""
 
     extremes: pa.Array
+    value_count: int = 0
     has_nan: bool = False
 
 
@@ -46,6 +47,26 @@ def merge_bounds(parts: Sequence[Sequence[Bounds]], columns: Sequence[Column]) -
     """Return the bounds of several sets of rows together; there must be at least one."""
     leaves = [leaf for column in columns for leaf in column.leaves()]
     return [_merged(list(bounds), leaf) for bounds, leaf in zip(zip(*parts, strict=True), leaves, strict=True)]
+
+
+def paths_without_nan(columns: Sequence[Column], table: pa.Table) -> list[str]:
+    """Return the Parquet paths of the leaves whose statistics a file may carry.
+
+    Writers leave NaN out of a file's own statistics, and DuckDB, to which NaN is the greatest number, would skip row
+    groups that hold one.
+    """
+    bounds = bounds_of(columns, table)
+    paths = [path for column in columns for path in _paths(column, column.name)]
+    return [path for path, bound in zip(paths, bounds, strict=True) if not bound.has_nan]
+
+
+def _paths(column: Column, path: str) -> Iterator[str]:
+    """Yield the dotted paths of the leaves below a column, as Parquet names them."""
+    if not column.is_nested:
+        yield path
+    for child in column.children:
+        between = {"list": ".list.element", "map": f".key_value.{child.name}", "struct": f".{child.name}"}[column.type]
+        yield from _paths(child, path + between)
 
 
 def column_stats(
@@ -69,13 +90,14 @@ def _leaves(column: Column, chunks: Sequence[pa.Array]) -> Iterator[tuple[Column
 
 def _leaf_bounds(values: pa.Array, leaf: Column) -> Bounds:
     values = plain(values)
+    value_count = len(values) - values.null_count
     if leaf.type in _UNBOUNDED:
-        return Bounds(values[:0])
+        return Bounds(values[:0], value_count)
     has_nan = leaf.type in _FLOATS and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
     if has_nan:
         values = values.filter(pc.invert(pc.is_nan(values)))
     extremes = pc.min_max(values)
-    return Bounds(pa.array([extremes["min"], extremes["max"]], values.type).drop_null(), has_nan)
+    return Bounds(pa.array([extremes["min"], extremes["max"]], values.type).drop_null(), value_count, has_nan)
 
 
 def _merged(parts: Sequence[Bounds], leaf: Column) -> Bounds:
@@ -84,29 +106,22 @@ def _merged(parts: Sequence[Bounds], leaf: Column) -> Bounds:
     if len(parts) == 1:
         return parts[0]
     together = _leaf_bounds(pa.concat_arrays([part.extremes for part in parts]), leaf)
-    return Bounds(together.extremes, any(part.has_nan for part in parts))
+    value_count = sum(part.value_count for part in parts)
+    return Bounds(together.extremes, value_count, any(part.has_nan for part in parts))
 
 
 def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> ColumnStats:
     chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
-    null_count = _null_count(chunks)
     lower, upper = _texts(bound.extremes, leaf)
     return ColumnStats(
         leaf.column_id,
-        value_count=None if null_count is None else sum(chunk.num_values for chunk in chunks) - null_count,
-        null_count=null_count,
+        value_count=bound.value_count,
+        null_count=sum(chunk.num_values for chunk in chunks) - bound.value_count,
         min_value=lower,
         max_value=upper,
         contains_nan=bound.has_nan if leaf.type in _FLOATS else None,
         size_bytes=sum(chunk.total_compressed_size for chunk in chunks),
     )
-
-
-def _null_count(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
-    statistics = [chunk.statistics for chunk in chunks]
-    if any(found is None for found in statistics):  # by identity: pyarrow crashes when it compares one with None
-        return None
-    return sum(int(found.null_count) for found in statistics)
 
 
 def _texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:
