@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
 from ducklake_core.spec.arrays import plain
-from ducklake_core.spec.scalar_text import parse_boolean, scalar_to_text
+from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
 
 Bounds = tuple[str | None, str | None]
@@ -56,18 +56,20 @@ def _number_finder(dtype: str, to_text: Callable[[int], str] = str) -> Callable[
     return find
 
 
-def _float_finder(dtype: str) -> Callable[[pa.Array], Bounds]:
+def _float_finder(dtype: str, to_text: Callable[[Any], str]) -> Callable[[pa.Array], Bounds]:  # Any: numpy's float
     def find(array: pa.Array) -> Bounds:
         values = _present(array, dtype)
-        return _float_text(values, np.fmin.reduce(values)), _float_text(values, values.max())
+        bounds = (np.fmin.reduce(values), values.max())
+        # 0.0 and -0.0 are equal: the first one counts
+        first_zero = values[values == 0][:1]
+        low, high = (first_zero[0] if bound == 0 else bound for bound in bounds)
+        return to_text(low), to_text(high)
 
     return find
 
 
-def _float_text(values: np.ndarray, bound: np.floating[Any]) -> str:  # Any: the width of the float
-    if bound == 0:  # 0.0 and -0.0 are equal: the first one counts
-        bound = values[np.flatnonzero(values == 0)[0]]
-    return str(bound)
+def _float64_text(value: np.float64) -> str:
+    return repr(float(value))
 
 
 def _boolean_bounds(array: pa.Array) -> Bounds:
@@ -124,8 +126,8 @@ _FINDERS: Mapping[str, Callable[[pa.Array], Bounds]] = {
     **{f"int{bits}": _number_finder(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": _number_finder(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
     **dict.fromkeys(("int128", "uint128"), lambda array: _extreme_texts(array, "int128")),
-    "float32": _float_finder("<f4"),
-    "float64": _float_finder("<f8"),
+    "float32": _float_finder("<f4", format_float32),
+    "float64": _float_finder("<f8", _float64_text),
     "date": _number_finder("<i4", temporal.format_date),
     "time": _number_finder("<i8", lambda value: temporal.format_time(value, _MICROSECONDS)),
     "time_ns": _number_finder("<i8", lambda value: temporal.format_time(value, _NANOSECONDS)),

@@ -60,6 +60,19 @@ def find_uninlinable(columns: Sequence[Column], dialect: str) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
+def find_unreadable(columns: Sequence[Column]) -> str | None:
+    """Return the reason why the extension could not read inlined rows of these columns, or None when it can.
+
+    It makes the table all the same, and writes to it: DuckDB casts a text to a list of JSON values by parsing it as
+    JSON, which the text that it writes is not.
+    """
+    for column in columns:
+        for node in column.walk():
+            if node.type == "list" and node.children[0].type == "json":
+                return f"column '{column.name}' holds lists of JSON values, which DuckDB cannot read inlined"
+    return None
+
+
 def _reason(column: Column, dialect: str) -> str | None:
     name = column.name.lower()
     if name in RESERVED_NAMES:

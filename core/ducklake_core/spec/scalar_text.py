@@ -66,7 +66,14 @@ def _float64_to_text(array: pa.Array) -> pa.Array:
 
 def _float32_to_text(array: pa.Array) -> pa.Array:
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return _masked(pa.array([str(v) for v in values], pa.string()), array)
+    return _masked(pa.array([format_float32(v) for v in values], pa.string()), array)
+
+
+def format_float32(value: np.float32) -> str:
+    """Format a float with the fewest digits; DuckDB takes one or two more for some large numbers, of the same value."""
+    if value == 0 or 1e-4 <= abs(value) < 1e16:
+        return np.format_float_positional(value, unique=True, trim="0")
+    return np.format_float_scientific(value, unique=True, trim="-")  # also nan, inf and -inf
 
 
 def _decimal_to_text(array: pa.Array, type_: str) -> pa.Array:
