@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import plain, single
+from ducklake_core.spec.arrays import plain, single, validity_of
 from ducklake_core.spec.temporal_text import INFINITE_DAYS, INFINITE_TICKS, parse_time
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import decimal_parameters
@@ -108,7 +108,7 @@ def _buckets(array: pa.Array, column: Column, count: int) -> pa.Array:
     else:
         hashes = np.array([mmh3.hash(value, 0, signed=False) for value in _as_bytes(array, column)], np.uint32)
     buckets = (hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)
-    return pa.array(buckets.astype(np.int64), mask=np.asarray(array.is_null().to_numpy(zero_copy_only=False)))
+    return pa.array(buckets.astype(np.int64), mask=~validity_of(array))
 
 
 def _as_longs(array: pa.Array, column: Column) -> np.ndarray | None:
@@ -157,13 +157,35 @@ def _without_negative_zero(array: pa.Array) -> pa.Array:
 def _calendar_part(array: pa.Array, column: Column, transform: str) -> pa.Array:
     if column.type == "timetz":
         return pc.cast(pc.utf8_slice_codeunits(array, 0, 2), pa.int64())
+    ticks = _ticks(array).cast(pa.int64())
     if pa.types.is_time(array.type):
-        return pc.divide(_ticks(array), _TICKS_PER_HOUR[array.type.unit])
+        return pc.divide(ticks, _TICKS_PER_HOUR[array.type.unit])  # 24:00:00 has hour 24
     infinite = INFINITE_DAYS if column.type == "date" else INFINITE_TICKS
-    finite = pc.if_else(pc.equal(pc.abs(_ticks(array)), infinite), None, array)
-    if column.type == "date" and transform == "hour":
-        return pc.if_else(finite.is_valid(), 0, pa.scalar(None, pa.int64()))
-    return {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}[transform](finite)
+    finite = pc.if_else(pc.equal(pc.abs(ticks), infinite), None, ticks)
+    hours = _hours(finite.fill_null(0).to_numpy(), "d" if column.type == "date" else array.type.unit)
+    parts = hours % 24 if transform == "hour" else _date_part(hours // 24, transform)
+    if column.type == "timestamptz" and transform == "year":  # the reference counts years before Christ from 1 upwards
+        parts = np.where(parts <= 0, 1 - parts, parts)
+    return pa.array(parts, mask=~validity_of(finite))
+
+
+def _hours(ticks: np.ndarray, unit: str) -> np.ndarray:
+    """Return the hours since 1970, rounded down."""
+    if unit == "d":
+        return ticks * 24
+    if unit == "ns":  # the reference drops what is finer than a microsecond, toward 1970
+        ticks, unit = np.sign(ticks) * (np.abs(ticks) // 1000), "us"
+    return ticks // _TICKS_PER_HOUR[unit]
+
+
+def _date_part(days: np.ndarray, transform: str) -> np.ndarray:
+    dates = days.astype("datetime64[D]")  # numpy, because Arrow's years end at 32767
+    months = dates.astype("datetime64[M]")
+    if transform == "day":
+        return np.asarray((dates - months).astype(np.int64) + 1)
+    if transform == "month":
+        return months.astype(np.int64) % 12 + 1
+    return months.astype("datetime64[Y]").astype(np.int64) + 1970
 
 
 def _unquoted(name: str) -> str:

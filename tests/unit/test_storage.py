@@ -1,0 +1,58 @@
+"""Storage by path and by URL."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ducklake_core.errors import InvalidInput, UnreadableFile
+from ducklake_core.files.storage import Storage
+
+
+@pytest.fixture(params=["path", "file url", "fsspec url"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    roots = {"path": f"{tmp_path}/", "file url": f"file://{tmp_path}/", "fsspec url": f"memory://{tmp_path.name}/"}
+    return roots[request.param]
+
+
+def test_file_is_written_read_measured_and_removed(root: str) -> None:
+    storage = pickle.loads(pickle.dumps(Storage.of(root)))  # noqa: S301 -- executors get it so
+    path = f"{root}new directory/ü=1/file"
+
+    with storage.open_output(path) as sink:
+        sink.write(b"12345")
+
+    with storage.open_input(path) as source:
+        assert source.read() == b"12345"
+    assert storage.exists(path)
+    assert storage.size(path) == 5
+    storage.remove(path)
+    assert not storage.exists(path)
+
+
+def test_failed_write_leaves_nothing_behind(root: str) -> None:
+    storage = Storage.of(root)
+
+    def write_half() -> None:
+        with storage.open_output(f"{root}file") as sink:
+            sink.write(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        write_half()
+    assert not storage.exists(f"{root}file")
+
+
+def test_missing_file_is_named(root: str) -> None:
+    storage, path = Storage.of(root), f"{root}missing"
+
+    with pytest.raises(UnreadableFile, match="missing"), storage.open_input(path):
+        pass
+    with pytest.raises(UnreadableFile, match="missing") as error:
+        storage.size(path)
+    assert error.value.path == path
+
+
+def test_url_that_nothing_opens_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="unheard-of"):
+        Storage.of("unheard-of://bucket/")
