@@ -213,7 +213,7 @@ class Transaction:
         self._alter(table, lambda t: definition.drop_column(t, column))
 
     def rename_column(self, table: str, column: str, new_name: str) -> None:
-        self._alter(table, lambda t: definition.rename_column(t, column, new_name))
+        self._alter(table, lambda t: definition.rename_column(t, column, new_name, self._provisional()))
 
     def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> None:
         """Change a column's type to one that holds all its values."""

@@ -64,8 +64,8 @@ def drop_column(table: TableVersion, path: str) -> TableVersion:
     return _edit(table, parts, lambda _: None)
 
 
-def rename_column(table: TableVersion, path: str, new_name: str) -> TableVersion:
-    """Rename a column or a struct field; a sort order that names it follows."""
+def rename_column(table: TableVersion, path: str, new_name: str, provisional_id: int) -> TableVersion:
+    """Rename a column or a struct field; a sort order that names it becomes a new one, `provisional_id`."""
     check_column_name(new_name)
     parts = split_path(path)
     column = find_column(table, parts)
@@ -76,7 +76,8 @@ def rename_column(table: TableVersion, path: str, new_name: str) -> TableVersion
     others = tuple(c for c in siblings if c.column_id != column.column_id)
     _refuse_duplicate(others, new_name, table.qualified_name)
     if parent is None:
-        return _rename_sort_keys(_edit(table, parts, lambda c: replace(c, name=new_name)), column.name, new_name)
+        renamed = _edit(table, parts, lambda c: replace(c, name=new_name))
+        return _rename_sort_keys(renamed, column.name, new_name, provisional_id)
     # As the reference writes a renamed field: no default kind, and the flag that it ignores there.
     return _edit(table, parts, lambda c: replace(c, name=new_name, nulls_allowed=False, default_value_type=""))
 
@@ -224,12 +225,12 @@ def _refuse_in_use(table: TableVersion, column: Column, path: str) -> None:
         raise InvalidInput(f"column '{path}' sorts table '{table.qualified_name}': change the sort order first")
 
 
-def _rename_sort_keys(table: TableVersion, old: str, new: str) -> TableVersion:
+def _rename_sort_keys(table: TableVersion, old: str, new: str, provisional_id: int) -> TableVersion:
     order = table.sort_order
     if order is None or all(_sort_column(k) != old.casefold() for k in order.keys):
         return table
     keys = tuple(replace(k, expression=quote_name(new)) if _sort_column(k) == old.casefold() else k for k in order.keys)
-    return replace(table, sort_order=replace(order, keys=keys))
+    return replace(table, sort_order=SortOrder(provisional_id, keys))
 
 
 def _sort_column(key: SortKey) -> str | None:
