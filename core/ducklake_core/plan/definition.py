@@ -10,6 +10,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.model import Column, Partitioning, PartitionKey, SortKey, SortOrder, TableVersion
@@ -64,7 +67,7 @@ def drop_column(table: TableVersion, path: str) -> TableVersion:
     return _edit(table, parts, lambda _: None)
 
 
-def rename_column(table: TableVersion, path: str, new_name: str, provisional_id: int) -> TableVersion:
+def rename_column(table: TableVersion, path: str, new_name: str, provisional_id: int = -1) -> TableVersion:
     """Rename a column or a struct field; a sort order that names it becomes a new one, `provisional_id`."""
     check_column_name(new_name)
     parts = split_path(path)
@@ -221,25 +224,40 @@ def _refuse_in_use(table: TableVersion, column: Column, path: str) -> None:
     ids = {node.column_id for node in column.walk()}
     if table.partitioning and any(k.column_id in ids for k in table.partitioning.keys):
         raise InvalidInput(f"column '{path}' partitions table '{table.qualified_name}': change the partitioning first")
-    if table.sort_order and any(_sort_column(k) == column.name.casefold() for k in table.sort_order.keys):
+    if table.sort_order and any(column.name.casefold() in _sort_columns(k) for k in table.sort_order.keys):
         raise InvalidInput(f"column '{path}' sorts table '{table.qualified_name}': change the sort order first")
 
 
 def _rename_sort_keys(table: TableVersion, old: str, new: str, provisional_id: int) -> TableVersion:
     order = table.sort_order
-    if order is None or all(_sort_column(k) != old.casefold() for k in order.keys):
+    if order is None or all(old.casefold() not in _sort_columns(k) for k in order.keys):
         return table
-    keys = tuple(replace(k, expression=quote_name(new)) if _sort_column(k) == old.casefold() else k for k in order.keys)
+    keys = tuple(_renamed_key(k, old, new) for k in order.keys)
     return replace(table, sort_order=SortOrder(provisional_id, keys))
 
 
-def _sort_column(key: SortKey) -> str | None:
-    """Return the column a sort key names, None for an expression."""
+def _sort_columns(key: SortKey) -> set[str]:
+    """Return the columns that a sort expression names, in lower case."""
+    return {node.name.casefold() for node in _sort_expression(key).find_all(exp.Column)}
+
+
+def _renamed_key(key: SortKey, old: str, new: str) -> SortKey:
+    if old.casefold() not in _sort_columns(key):
+        return key
+    expression = _sort_expression(key)
+    if isinstance(expression, exp.Column):
+        return replace(key, expression=quote_name(new))
+    for node in expression.find_all(exp.Column):
+        if node.name.casefold() == old.casefold():
+            node.set("this", exp.to_identifier(new, quoted=quote_name(new) != new))
+    return replace(key, expression=expression.sql(dialect="duckdb"))
+
+
+def _sort_expression(key: SortKey) -> exp.Expr:
     try:
-        parts = split_path(key.expression)
-    except InvalidInput:
-        return None
-    return parts[0].casefold() if len(parts) == 1 else None
+        return sqlglot.parse_one(key.expression, dialect="duckdb")
+    except SqlglotError as error:
+        raise InvalidInput(f"the sort expression '{key.expression}' cannot be parsed: change the sort order") from error
 
 
 def _parse_sort_key(table: TableVersion, text: str) -> SortKey:
