@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from ducklake_core import faults
 from ducklake_core.files.delete_files import merge_deletes, read_deletes, write_delete_file
 from ducklake_core.files.paths import relative_to
 from ducklake_core.files.storage import Storage
@@ -66,6 +67,11 @@ class PendingTable:
         relative = [(f.path, f.path_is_relative) for f in self.files]
         relative += [(d.path, d.path_is_relative) for d in self._delete_files.values()]
         return [self.table.directory + path if is_relative else path for path, is_relative in relative]
+
+    def superseded_paths(self, snapshot_id: SnapshotId) -> list[str]:
+        """Return the delete files that were written for a snapshot id which another commit took."""
+        items = self._delete_files.items()
+        return [self.table.directory + d.path for (_, id_), d in items if id_ is not None and id_ != snapshot_id]
 
     def finish(self, storage: Storage, data_path: str, snapshot_id: SnapshotId) -> StagedTable:
         """Return the staged table. Delete files that merge with older ones name the snapshot and are written for it."""
@@ -126,6 +132,7 @@ class PendingTable:
             self._delete_files[key] = write_delete_file(
                 storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
             )
+            faults.at("after_delete_file_write")
         return self._delete_files[key]
 
 

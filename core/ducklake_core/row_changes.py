@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from ducklake_core import scan
+from ducklake_core import faults, scan
 from ducklake_core.catalog.database import Database
 from ducklake_core.errors import InvalidInput, ObjectNotFound, SchemaMismatch, UnsupportedType
 from ducklake_core.files.parquet_form import find_unwritable
@@ -110,7 +110,9 @@ class RowChanger:
                 f"up to {pending.row_limit} rows at once are kept in the catalog (option 'data_inlining_row_limit')"
             )
         ids = None if row_ids is None else pa.array(row_ids)
-        return write_data_files(self.storage, file_layout(table, pending.options), rows, row_ids=ids)
+        files = write_data_files(self.storage, file_layout(table, pending.options), rows, row_ids=ids)
+        faults.at("after_file_write")
+        return files
 
     # ---- finding
 

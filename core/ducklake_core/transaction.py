@@ -7,7 +7,7 @@ removed again when it does not commit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -95,19 +95,23 @@ class Transaction:
             raise
         if self.result.replayed:
             self.discard()
+        if self.result.snapshot is not None:
+            self._remove(p for t in self._tables.values() for p in t.superseded_paths(self.result.snapshot.snapshot_id))
         if self.result.snapshot is not None and self.result.snapshot.schema_version != self.base.schema_version:
             self._lake.forget()
         return self.result
 
     def discard(self) -> None:
         """Remove the files that were written. What cannot be removed stays as an orphan for maintenance."""
-        for pending in self._tables.values():
-            for path in pending.written_paths():
-                try:
-                    self._lake.storage.remove(path)
-                except Exception:  # noqa: BLE001 # an orphan must not hide why the transaction ended
-                    log.warning("file_not_removed", extra={"path": path})
+        self._remove(path for pending in self._tables.values() for path in pending.written_paths())
         self._tables.clear()
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            try:
+                self._lake.storage.remove(path)
+            except Exception:  # noqa: BLE001 # an orphan must not hide why the transaction ended
+                log.warning("file_not_removed", extra={"path": path})
 
     def finish(self, snapshot_id: SnapshotId) -> Staged:
         """Return everything to be committed as a value; for the committer."""

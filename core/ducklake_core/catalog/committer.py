@@ -31,7 +31,7 @@ from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SnapshotId, TableI
 from ducklake_core.plan.commit import HeadState, changes_of, plan_commit
 from ducklake_core.plan.conflicts import find_conflict, mark_renames
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
-from ducklake_core.plan.staged import Staged
+from ducklake_core.plan.staged import Staged, StagedTable
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, InsertInlined
 from ducklake_core.retries import commit_retries
 from ducklake_core.spec.changes import parse_changes
@@ -109,13 +109,14 @@ class Committer:
         self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted]
     ) -> CommitResult:
         head, entry, transaction_id = _read_head(session, staged)
+        faults.at("after_head_read")
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
             own = next((a.snapshot for a in attempted if pending.in_doubt and _made(a, staged.epoch, entry)), None)
             if own is not None:
                 return CommitResult(own)  # a COMMIT whose reply was lost has landed
             log.info("epoch_replayed", extra={"epoch": staged.epoch.batch_id, "stream": staged.epoch.stream})
             return CommitResult(None, replayed=True)
-        self._refuse_conflicts(session, staged, head.snapshot)
+        staged = self._rebase(session, staged, head.snapshot)
         if head.snapshot.snapshot_id != staged.base.snapshot_id and not staged.is_append_only:
             staged = pending.finish(SnapshotId(head.snapshot.snapshot_id + 1))
         now = max(self._clock(), head.snapshot.snapshot_time)
@@ -126,9 +127,10 @@ class Committer:
         _write(session, plan, closing, pending)
         return CommitResult(plan.snapshot if plan else None)
 
-    def _refuse_conflicts(self, session: Session, staged: Staged, head: Snapshot) -> None:
+    def _rebase(self, session: Session, staged: Staged, head: Snapshot) -> Staged:
+        """Return the changes as they follow on the head; refuse when what happened since their base forbids it."""
         if head.snapshot_id == staged.base.snapshot_id:
-            return
+            return staged
         if head.snapshot_id < staged.base.snapshot_id:
             raise CommitConflict(
                 f"cannot commit on snapshot {staged.base.snapshot_id}: the lake is at {head.snapshot_id}, so its "
@@ -138,10 +140,11 @@ class Committer:
             )
         same_definitions = head.schema_version == staged.base.schema_version
         if same_definitions and staged.is_append_only:
-            return
+            return staged
         moved = {} if same_definitions else self._moved_tables(session, staged, head)
-        if staged.is_append_only and not moved:
-            return  # the tables are as we know them: whatever else changed does not touch new rows
+        if staged.is_append_only and all(_takes_same_rows(t.before, moved) for t in staged.tables):
+            # Whatever else changed does not touch new rows, but they go where rows go now.
+            return replace(staged, tables=tuple(_moved(t, moved) for t in staged.tables))
         rows = session.query(queries.changes_since(session.tables), base=staged.base.snapshot_id)
         renamed: dict[tuple[str | None, str | None], int] = {
             (t.schema_name, t.name): i for i, t in moved.items() if t is not None
@@ -161,6 +164,7 @@ class Committer:
                 snapshot_id=head.snapshot_id,
                 base=staged.base.snapshot_id,
             )
+        return staged
 
     def _moved_tables(self, session: Session, staged: Staged, head: Snapshot) -> dict[TableId, TableVersion | None]:
         """Return the touched tables whose definition is another one now; None for a dropped one."""
@@ -267,6 +271,21 @@ def _definition(table: TableVersion) -> TableVersion:
     return replace(
         table, comment=None, sort_order=None, columns=columns, inlined_tables=() if newest is None else (newest,)
     )
+
+
+def _takes_same_rows(before: TableVersion | None, moved: Mapping[TableId, TableVersion | None]) -> bool:
+    """Tell whether a table has the columns it had; its rows may be inlined elsewhere since another's first insert."""
+    if before is None or before.table_id not in moved:
+        return True
+    now = moved[before.table_id]
+    return now is not None and replace(_definition(now), inlined_tables=()) == replace(
+        _definition(before), inlined_tables=()
+    )
+
+
+def _moved(table: StagedTable, moved: Mapping[TableId, TableVersion | None]) -> StagedTable:
+    now = None if table.before is None else moved.get(table.before.table_id)
+    return table if now is None else replace(table, before=now, after=now)
 
 
 def _names(staged: Staged) -> Mapping[int, str]:

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.interfaces import Compiled
 from sqlalchemy.pool import QueuePool
 
+from ducklake_core import faults
 from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
@@ -137,6 +138,7 @@ class Session:
                 self._run_pipelined(statements, commit=True)
             else:
                 self._run_each(statements)
+                faults.at("in_commit")
                 self.driver.execute("COMMIT")
         except Exception as error:
             if isinstance(error, psycopg.OperationalError) and self.driver.closed:

@@ -22,8 +22,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateTable
 
-from ducklake_core.catalog.database import Database, Row, Session, Statement
+from ducklake_core.catalog.database import Database, Row, Session, Statement, table_exists
+from ducklake_core.errors import ContentionError
 from ducklake_core.model import LedgerEntry
+from ducklake_core.retries import commit_retries
 from ducklake_core.spec.tables import UtcTime, UuidText
 
 
@@ -63,10 +65,23 @@ def ledger_tables(schema: str | None) -> LedgerTables:
 
 def create_ledger(database: Database) -> None:
     """Create the ledger's tables where they are missing, in a transaction of their own."""
+    for attempt in commit_retries():
+        with attempt:
+            try:
+                _create_missing(database)
+            except Exception as error:
+                # PostgreSQL's IF NOT EXISTS is no lock: of two that create at once, one violates a key of its catalog.
+                if database.dialect.is_contention(error):
+                    raise ContentionError("another process is creating the ledger") from error
+                raise
+
+
+def _create_missing(database: Database) -> None:
     tables = ledger_tables(database.url.metadata_schema)
     with database.write() as session:
-        creates = [CreateTable(t, if_not_exists=True) for t in (tables.epochs, tables.consumers)]
-        session.write_and_commit([Statement(create) for create in creates])
+        if not all(table_exists(session, t.name) for t in (tables.epochs, tables.consumers)):
+            creates = [CreateTable(t, if_not_exists=True) for t in (tables.epochs, tables.consumers)]
+            session.write_and_commit([Statement(create) for create in creates])
 
 
 def entry_query(session: Session, stream: str) -> Statement:
