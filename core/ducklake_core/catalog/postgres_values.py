@@ -295,15 +295,14 @@ def _small_groups(array: pa.Array, padding: int, group_count: int) -> tuple[np.n
 
 
 def _large_groups(array: pa.Array, padding: int, group_count: int) -> tuple[np.ndarray, np.ndarray]:
-    unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset).fill_null(
-        0
-    )
-    text = pc.utf8_lpad(pc.abs(unscaled).cast(pa.string()), group_count * 4 - padding, "0")
-    characters = np.frombuffer(text.buffers()[2], np.uint8)[: len(array) * (group_count * 4 - padding)]
-    digits = np.zeros((len(array), group_count * 4), np.int16)
-    digits[:, : group_count * 4 - padding] = characters.reshape(len(array), -1) - ord("0")
+    """Split decimals of any size, by way of their digits as text."""
+    count, width = len(array), group_count * 4 - padding
+    unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), count, array.buffers(), offset=array.offset).fill_null(0)
+    text = pc.utf8_lpad(pc.abs(unscaled).cast(pa.string()), width, "0")
+    digits = np.zeros((count, group_count * 4), np.int16)
+    digits[:, :width] = np.frombuffer(text.buffers()[2], np.uint8, count * width).reshape(count, width) - ord("0")
     negative = pc.less(unscaled, pa.scalar(0, unscaled.type)).to_numpy(zero_copy_only=False)
-    return negative, digits.reshape(len(array), group_count, 4) @ np.array([1000, 100, 10, 1], np.int16)
+    return negative, digits.reshape(count, group_count, 4) @ np.array([1000, 100, 10, 1], np.int16)
 
 
 _ENCODERS: Mapping[str, Callable[[pa.Array], Cells]] = {
