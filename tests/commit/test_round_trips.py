@@ -1,0 +1,112 @@
+"""The hot path, an inlined append into an existing table on PostgreSQL, counted on the wire: at most three round trips.
+
+A round trip here is what a network would charge for: bytes of the client, and the server's answer that it waits for.
+Up to 50 rows there are two: (1) BEGIN, head and statistics; (2) rows, snapshot, statistics, changes and COMMIT.
+More rows travel as one COPY between the two, which is the third exchange. libpq sends no rows before the server has said
+that it is ready for them (CopyInResponse), so on the wire that exchange has two answers. Whoever adds one fails here.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ducklake_core import Lake
+from ducklake_core.catalog.bulk import BULK_ROWS
+from ducklake_core.model import Epoch
+from tests.fixtures.postgres import PostgresDatabase
+from tests.fixtures.proxy import Proxy, run_proxy
+
+READS = [
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    "ducklake_snapshot",
+    "ducklake_table_stats",
+    "ducklake_table_column_stats",
+]
+WRITES = ["ducklake_snapshot", "ducklake_inlined_data_1_1", "ducklake_table_stats"]
+END = ["ducklake_snapshot_changes", "COMMIT"]
+
+
+@pytest.fixture
+def proxy(postgres_database: PostgresDatabase) -> Iterator[Proxy]:
+    with run_proxy(postgres_database) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def lake(proxy: Proxy, tmp_path: Path) -> Iterator[Lake]:
+    """Give a lake with a table whose bounds are wide already, and that was appended to before."""
+    with Lake.create(proxy.database.url, f"{tmp_path}/data") as lake:
+        lake.set_option("data_inlining_row_limit", 5000)
+        lake.create_table("t", {"id": "int64", "name": "varchar", "at": "timestamptz"})
+        for count in (10_000 // 4, 10, 1000):
+            lake.append("t", rows(count))
+        yield lake
+
+
+def rows(count: int) -> pa.Table:
+    times = pa.array(range(count), pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    return pa.table({"id": range(count), "name": [f"row {i:05}" for i in range(count)], "at": times})
+
+
+@pytest.mark.parametrize(
+    ("count", "on_the_wire"),
+    [(1, 2), (10, 2), (BULK_ROWS, 2), (BULK_ROWS + 1, 4), (1000, 4)],
+    ids=["1 row", "10 rows", "the most for one statement", "the fewest for COPY", "1000 rows"],
+)
+def test_append_takes_at_most_three_exchanges(proxy: Proxy, lake: Lake, count: int, on_the_wire: int) -> None:
+    proxy.forget_counts()
+
+    lake.append("t", rows(count))
+
+    exchanges = proxy.round_trips - proxy.copies  # a COPY is one exchange with two answers
+    assert proxy.round_trips == on_the_wire
+    assert exchanges <= 3
+
+
+def test_statements_of_an_append_are_these(proxy: Proxy, lake: Lake) -> None:
+    proxy.forget_counts()
+
+    lake.append("t", rows(10))
+
+    assert named(proxy.statements) == [*READS, *WRITES, *END]
+
+
+def test_statements_of_a_large_inlined_append_are_these(proxy: Proxy, lake: Lake) -> None:
+    proxy.forget_counts()
+
+    lake.append("t", rows(1000))
+
+    copy = "COPY ducklake_inlined_data_1_1"
+    assert named(proxy.statements) == [*READS, copy, "ducklake_snapshot", "ducklake_table_stats", *END]
+
+
+def test_epoch_costs_no_round_trip_more(proxy: Proxy, lake: Lake) -> None:
+    """Two of these are for the fresh view of the head that a transaction begins with."""
+    for batch_id in range(2):
+        lake.commit_epoch(Epoch("s", batch_id, "q", "r"), lambda tx: tx.append("t", rows(10)))
+    with lake.transaction() as tx:
+        tx.append("t", rows(10))
+    proxy.forget_counts()
+    with lake.transaction() as tx:
+        tx.append("t", rows(10))
+    without = proxy.round_trips
+    proxy.forget_counts()
+
+    lake.commit_epoch(Epoch("s", 2, "q", "r"), lambda tx: tx.append("t", rows(10)))
+
+    assert proxy.round_trips == without <= 4
+
+
+def named(statements: list[str]) -> list[str]:
+    """Return each statement by the catalog table it is about."""
+    return [_name(s) for s in statements]
+
+
+def _name(statement: str) -> str:
+    words = statement.replace('"', " ").split()
+    table = next((w.split("(")[0] for w in words if w.startswith("ducklake_")), None)
+    if table is None:
+        return statement
+    return f"COPY {table}" if words[0] == "COPY" else table.split(".")[0]
