@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
+from ducklake_core.spec.arrays import leaves, plain, single
 from ducklake_core.spec.types import decimal_parameters
 
 # Names the table of inlined rows has itself, or the extension refuses there (compared regardless of case).
@@ -70,6 +74,18 @@ def find_unreadable(columns: Sequence[Column]) -> str | None:
         for node in column.walk():
             if node.type == "list" and node.children[0].type == "json":
                 return f"column '{column.name}' holds lists of JSON values, which DuckDB cannot read inlined"
+    return None
+
+
+def find_unstorable(table: pa.Table, columns: Sequence[Column], dialect: str) -> str | None:
+    """Return the reason why these very rows cannot be inlined, or None: a text of PostgreSQL cannot hold NUL."""
+    if dialect != "postgresql":
+        return None
+    for index, column in enumerate(columns):
+        if column.is_nested and any(node.type in ("varchar", "json") for node in column.walk()):
+            for leaf, values in leaves(single(table.column(index)), column):
+                if leaf.type in ("varchar", "json") and pc.any(pc.match_substring(plain(values), "\x00")).as_py():
+                    return f"column '{column.name}' holds a NUL character inside a {column.type}"
     return None
 
 
