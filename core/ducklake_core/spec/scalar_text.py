@@ -18,6 +18,8 @@ from ducklake_core.spec import temporal_text
 from ducklake_core.spec.arrays import NO_TEXT, plain, strings_of, validity_of
 from ducklake_core.spec.types import decimal_parameters, scalar_arrow_type
 
+_NO = pa.scalar(value=False)
+_SMALLEST_PLAIN, _LARGEST_PLAIN = pa.scalar(1e-4), pa.scalar(1e10)  # beyond, Arrow writes exponents
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID_WIDTH = 36
 _UUID_DASHES = (8, 13, 18, 23)
@@ -60,8 +62,15 @@ def _cast_to_text(array: pa.Array) -> pa.Array:
 
 
 def _float64_to_text(array: pa.Array) -> pa.Array:
-    # Python's shortest form is DuckDB's, to the letter; Arrow's differs (`1`, `1e-7`).
-    return pa.array([None if v is None else repr(v) for v in array.to_pylist()], pa.string())
+    """Format with Arrow what it writes as DuckDB does, and with Python, which always does, the rest."""
+    text = array.cast(pa.string())
+    size = pc.abs(array)
+    between = pc.and_(pc.greater_equal(size, _SMALLEST_PLAIN), pc.less(size, _LARGEST_PLAIN))
+    usual = pc.and_(between, pc.match_substring(text, "."))  # Arrow writes 1, DuckDB 1.0
+    if array.null_count == 0 and pc.all(usual).as_py():
+        return text
+    unusual = pc.fill_null(pc.invert(usual), _NO)
+    return pc.replace_with_mask(text, unusual, pa.array(map(repr, array.filter(unusual).to_pylist()), pa.string()))
 
 
 def _float32_to_text(array: pa.Array) -> pa.Array:
@@ -83,7 +92,7 @@ def _decimal_to_text(array: pa.Array, type_: str) -> pa.Array:
         rows = pc.match_substring(text, "E")
         if pc.any(rows).as_py():
             fixed = [format(Decimal(v), "f") for v in text.filter(rows).to_pylist()]
-            text = pc.replace_with_mask(text, pc.fill_null(rows, pa.scalar(value=False)), pa.array(fixed, pa.string()))
+            text = pc.replace_with_mask(text, pc.fill_null(rows, _NO), pa.array(fixed, pa.string()))
     # DuckDB leaves out the zero before the point when the type has no digit for it.
     return pc.replace_substring(text, "0.", ".", max_replacements=1) if scale and scale == precision else text
 
