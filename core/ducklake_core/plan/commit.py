@@ -22,7 +22,7 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.plan.data_rows import data_file_writes, delete_writes, stats_writes
-from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version
+from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version, has_same_columns
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
 from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
@@ -93,9 +93,8 @@ class _Planner:
         writes = [*self._schema_writes(numbered)]
         for table in numbered.tables:
             writes += self._table_writes(table)
-        if any(t.writes.inlined for t in numbered.tables):
-            # The reference keys its statistics cache by this counter: it must move although no id is used.
-            self.next_file_id += 1
+        # The reference keys its statistics cache by this counter: it must move for each table although no id is used.
+        self.next_file_id += sum(1 for t in numbered.tables if t.writes.inlined and not t.writes.files)
         snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id)
         changes = format_changes(changes_of(numbered))
         rows = (_snapshot_row(snapshot), *writes, _changes_row(snapshot, changes, numbered.info))
@@ -153,7 +152,9 @@ class _Planner:
             yield from definition_writes(table.before, table.after, self.snapshot_id)
         if table.after is None:
             return
-        if has_new_version(table.before, table.after):
+        # The reference writes no version for a table of inlined rows that is made by an insert, takes its columns for those
+        # of the table's first day, and cannot read it when they have changed since.
+        if has_new_version(table.before, table.after) or _lacks_inlined_table(table):
             row = {
                 "begin_snapshot": self.snapshot_id,
                 "schema_version": self.schema_version,
@@ -203,7 +204,14 @@ def _needs_inlined_table(table: StagedTable) -> bool:
 
 
 def _lacks_inlined_table(table: StagedTable) -> bool:
-    return bool(table.writes.inlined) and table.newest.newest_inlined_table is None
+    """Tell whether there are rows to inline and no table for them: none at all, or one of columns of before.
+
+    Columns that change while the row limit is zero make no new table; the reference's small inserts then fail.
+    """
+    if not table.writes.inlined or (table.inlines and has_new_shape(table.before, table.newest)):
+        return False
+    inlined = table.newest.newest_inlined_table
+    return inlined is None or not has_same_columns(inlined.columns, table.newest.columns)
 
 
 def _registration(table: TableVersion, inlined: InlinedTable) -> dict[str, object]:

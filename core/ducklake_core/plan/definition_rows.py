@@ -43,9 +43,17 @@ def has_new_version(before: TableVersion | None, after: TableVersion) -> bool:
     return has_new_shape(before, after) or (before is not None and _plain(before.columns) != _plain(after.columns))
 
 
+def has_same_columns(some: Iterable[Column], others: Iterable[Column]) -> bool:
+    """Tell whether rows of both have the same columns, whatever their defaults and comments."""
+    return _nodes(some) == _nodes(others)
+
+
 def _shape(table: TableVersion) -> tuple[Any, ...]:
-    nodes = tuple((n.column_id, n.name, n.type) for column in table.columns for n in column.walk())
-    return table.schema_id, table.name, nodes, table.partitioning
+    return table.schema_id, table.name, _nodes(table.columns), table.partitioning
+
+
+def _nodes(columns: Iterable[Column]) -> tuple[Any, ...]:
+    return tuple((n.column_id, n.name, n.type) for column in columns for n in column.walk())
 
 
 def _plain(columns: Iterable[Column]) -> list[tuple[Any, ...]]:
