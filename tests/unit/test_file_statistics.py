@@ -111,6 +111,28 @@ def test_bounds_ignore_what_null_rows_hide(tmp_path: Path) -> None:
     assert (stats.min_value, stats.max_value) == ("1", "1")
 
 
+def test_bounds_ignore_what_lies_under_null_lists(tmp_path: Path) -> None:
+    column = column_of("int32[]")
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, 2], pa.int32()),
+        pa.array([1, 99], pa.int32()),
+        type=arrow_type(column),
+        mask=pa.array([False, True]),
+    )
+
+    (stats,) = stats_of(tmp_path, "int32[]", lists)
+
+    assert (stats.min_value, stats.max_value) == ("1", "1")
+
+
+def test_nan_in_any_row_group_is_seen(tmp_path: Path) -> None:
+    array = pa.array([float("nan"), 1.0, 2.0, 3.0])
+
+    (stats,) = stats_of(tmp_path, "float64", array, WriteOptions(row_group_rows=2))
+
+    assert (stats.min_value, stats.max_value, stats.contains_nan) == ("1.0", "3.0", True)
+
+
 def test_bounds_cover_all_row_groups_and_chunks(tmp_path: Path) -> None:
     array = pa.chunked_array([pa.array(range(50), pa.int32()), pa.array(range(-50, 0), pa.int32())])
 

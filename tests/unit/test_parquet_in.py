@@ -159,6 +159,17 @@ def test_struct_fields_are_renamed_added_dropped_and_promoted_at_any_depth(tmp_p
     assert back == [[{"m": [("k", {"y": 5})], "l": lists_back, "new": 1}, None], None, []]
 
 
+def test_struct_fields_that_swapped_their_names_keep_their_values(tmp_path: Path) -> None:
+    types = {"s": "struct(x int32, y int32)"}
+    rows = pa.array([{"x": 1, "y": 2}], arrow_type(column_of(types["s"])))
+    file = written(tmp_path, types, pa.table({"s": rows}))
+    (wanted,) = build_columns(types)
+    x, y = wanted.children
+    swapped = replace(wanted, children=(replace(y, name="x"), replace(x, name="y")))
+
+    assert read(file, [swapped]).column("s").to_pylist() == [{"x": 2, "y": 1}]
+
+
 def typed_struct() -> pa.DataType:
     y = pa.struct([("y", pa.int8())])
     inner = pa.list_(pa.struct([("x", pa.float32())]))
@@ -208,6 +219,15 @@ def test_name_mapping_finds_columns_at_every_depth_and_in_the_path(tmp_path: Pat
 
     expected = {"l": [{"y": 2, "x": 1, "w": None}], "m": [("k", {"z": 3})], "u": None, "p": "a b", "q": None, "r": None}
     assert back.to_pylist() == [expected]
+
+
+def test_name_mapping_with_a_hole_is_an_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"l": [[1]]}), tmp_path / "f.parquet")
+    (lists,) = build_columns({"l": "int64[]"})
+    mapping = NameMapping(7, (NameMappingEntry("l", lists.column_id),))
+
+    with pytest.raises(UnreadableFile, match="name mapping says nothing"):
+        read(data_file(tmp_path / "f.parquet", mapping=mapping), [lists])
 
 
 # ------------------------------------------------------------------------------- what other writers write

@@ -185,6 +185,8 @@ def _mapped_field(found: pa.Field, column: Column, index: int, entry: NameMappin
     if column.type == "struct":
         return _with_children(found, column, index, _by_name(below, column.children, entry.children, {}))
     by_target = {child.target_field_id: child for child in entry.children}
+    if any(node.column_id not in by_target for node in column.children):
+        raise UnreadableFile(f"its name mapping says nothing of what is below '{column.name}'", column=column.name)
     children = [
         _mapped_field(child, node, place, by_target[node.column_id])
         for place, (child, node) in enumerate(zip(below, column.children, strict=True))
