@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.engine.interfaces import Compiled
@@ -118,6 +119,7 @@ class Session:
         self.dialect = database.dialect
         self._connection = connection
         self._begin: str | None = begin
+        self._only_reads = begin == self.dialect.begin_read
         self._open = False
 
     @property
@@ -156,9 +158,18 @@ class Session:
 
     def end(self) -> None:
         """Roll back what was not committed."""
-        if self._open and not (self.dialect.has_pipeline and self.driver.closed):
+        if self._open and not self.dialect.has_pipeline:
             self.driver.execute("ROLLBACK")
+        elif self._open and not self.driver.closed:
+            self._roll_back_postgres()
         self._open = False
+
+    def _roll_back_postgres(self) -> None:
+        if self._only_reads and self.driver.info.transaction_status == TransactionStatus.INTRANS:
+            self.driver.execute("COMMIT")
+        else:
+            # psycopg's own: it forgets its prepared statements, some of which an aborted pipeline never prepared.
+            self.driver.rollback()
 
     def abandon(self, error: BaseException) -> None:
         """Roll back after an error; a connection that cannot do even that is thrown away."""
