@@ -21,7 +21,7 @@ check: $(ENVIRONMENT) ## check format, lint, types, import rules and run the uni
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest -m "not slow" $(ARGS) tests/unit
+	@$(BIN)/pytest -m "not slow" --numprocesses auto --hypothesis-profile=check $(ARGS) tests/unit
 
 bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the floor (ARGS="--help" for the options)
 	@$(BIN)/python benchmarks/commit.py $(ARGS)
