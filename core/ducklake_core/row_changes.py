@@ -128,11 +128,11 @@ class RowChanger:
             ended = np.fromiter(pending.inlined_ends.get(inlined.table.name, ()), np.int64)
             keep = np.flatnonzero(~np.isin(inlined.row_ids, ended))
             row_ids = inlined.row_ids[keep]
-            parts.append((inlined.rows.take(keep), _inlined_ender(pending, inlined.table.name, row_ids)))
+            parts.append((_taken(inlined.rows, keep), _inlined_ender(pending, inlined.table.name, row_ids)))
         for part in scan.read_file_parts(self.storage, listing, columns, self.base):
             keep = np.flatnonzero(~np.isin(part.positions, _known(pending, part.file)))
             ender = _file_ender(pending, part.file, part.positions[keep], part.row_ids[keep])
-            parts.append((part.rows.take(keep), ender))
+            parts.append((_taken(part.rows, keep), ender))
         return parts
 
     def _change_own(self, pending: PendingTable, predicate: Predicate | None, change: Change | None) -> int:
@@ -182,6 +182,11 @@ def file_layout(table: TableVersion, options: Mapping[str, str]) -> FileLayout:
 
 def _known(pending: PendingTable, file: DataFile) -> np.ndarray:
     return pending.deleted.get(file.data_file_id, (file, np.empty(0, np.int64)))[1]
+
+
+def _taken(rows: pa.Table, indices: np.ndarray) -> pa.Table:
+    """Take rows; of a table without columns too, where Arrow's own `take` forgets how many there are."""
+    return rows.take(indices) if rows.num_columns else rows.slice(0, len(indices))
 
 
 def _inlined_ender(pending: PendingTable, name: str, row_ids: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
