@@ -97,6 +97,22 @@ def test_deleted_and_filtered_rows_are_left_out_and_positions_stay(tmp_path: Pat
     assert back.column(ROW_ID_NAME).to_pylist() == [101, 103, 105, 107]
 
 
+def test_positions_go_on_from_one_record_batch_to_the_next(tmp_path: Path) -> None:
+    count, columns = 250_000, COLUMNS[:1]
+    layout = FileLayout(f"{tmp_path}/", columns)
+    (new,) = write_data_files(STORAGE, layout, pa.table({"i": np.arange(count)}))
+    file = DataFile(DataFileId(3), layout.directory + new.path, SnapshotId(2), count, 0, row_id_start=7)
+
+    batches = list(iterate_data_file(STORAGE, file, EVERYTHING, dropped_positions=np.array([5, 200_000])))
+
+    back = pa.Table.from_batches(batches)
+    kept = np.delete(np.arange(count), [5, 200_000])
+    assert len(batches) > 1
+    assert np.array_equal(back.column("i").to_numpy(), kept)
+    assert np.array_equal(back.column(POSITION_NAME).to_numpy(), kept)
+    assert np.array_equal(back.column(ROW_ID_NAME).to_numpy(), kept + 7)
+
+
 def test_no_columns_still_count_rows(tmp_path: Path) -> None:
     file = write(tmp_path)
 
