@@ -45,7 +45,7 @@ class Lake:
     def create(cls, url: str, data_path: str, *, metadata_schema: str | None = None) -> Self:
         """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`."""
         database = Database(CatalogUrl.parse(url, metadata_schema))
-        return cls(database, create_lake(database, data_path))
+        return cls._of(database, lambda: create_lake(database, data_path))
 
     @classmethod
     def open(
@@ -58,7 +58,15 @@ class Lake:
     ) -> Self:
         """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it."""
         database = Database(CatalogUrl.parse(url, metadata_schema))
-        return cls(database, open_lake(database, data_path, override=override_data_path))
+        return cls._of(database, lambda: open_lake(database, data_path, override=override_data_path))
+
+    @classmethod
+    def _of(cls, database: Database, find_data_path: Callable[[], str]) -> Self:
+        try:
+            return cls(database, find_data_path())
+        except BaseException:
+            database.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

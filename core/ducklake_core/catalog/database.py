@@ -214,7 +214,7 @@ def table_exists(session: Session, name: str) -> bool:
 
 def exists_statement(session: Session, name: str) -> Statement:
     schema = session.database.url.metadata_schema
-    quoted = f'"{schema}"."{name}"' if schema else name
+    quoted = '"{}"."{}"'.format(schema.replace('"', '""'), name) if schema else name
     return Statement(_exists_query(session.dialect.table_exists), {"name": quoted})
 
 
