@@ -122,11 +122,16 @@ class SortOrder:
 
 @dataclass(frozen=True, slots=True)
 class InlinedTable:
-    """A registered table of inlined rows, and the columns (of that schema version) that it has."""
+    """A registered table of inlined rows, and the columns (of that schema version) that it has.
+
+    `stored_names`: what the database calls them, where that may differ; the reference leaves names unquoted, so that
+    PostgreSQL has them in lower case.
+    """
 
     name: str
     schema_version: int
     columns: tuple[Column, ...]
+    stored_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from ducklake_core.model import Column, DataFile, DataFileId, NewDataFile, Snaps
 from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
 from ducklake_core.plan.predicates import Predicate
+from ducklake_core.spec.inlined import find_unreadable, find_unstorable
 from ducklake_core.spec.types import ROW_ID_NAME
 
 Change = Callable[[pa.Table], pa.Table]
@@ -96,10 +97,17 @@ class RowChanger:
     # ---- adding
 
     def _add(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None) -> None:
-        if rows.num_rows <= pending.row_limit and pending.is_inlinable:
+        if rows.num_rows <= pending.row_limit and self._can_inline(pending, rows):
             pending.added.append(AddedRows(rows, row_ids))
         else:
             pending.files += self._write(pending, rows, row_ids)
+
+    def _can_inline(self, pending: PendingTable, rows: pa.Table) -> bool:
+        """Tell whether the catalog can hold these rows so that DuckDB reads them; else they go to a file."""
+        columns = pending.table.columns
+        if not pending.is_inlinable or find_unreadable(columns) is not None:
+            return False
+        return find_unstorable(rows, columns, self.database.dialect.name) is None
 
     def _write(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None) -> Sequence[NewDataFile]:
         table = pending.table

@@ -8,11 +8,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from sqlalchemy import insert
-from sqlalchemy.exc import DatabaseError
 from sqlalchemy.schema import CreateSchema, CreateTable
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database, Statement, table_exists
+from ducklake_core.catalog.dialects import DATABASE_ERRORS, driver_error
 from ducklake_core.errors import (
     CatalogError,
     CatalogUnavailable,
@@ -34,7 +34,7 @@ def create_lake(database: Database, data_path: str) -> str:
             if table_exists(session, "ducklake_metadata"):
                 raise LakeExists(f"there is a lake at '{database.url.shown}' already: open it instead")
             session.write_and_commit(_birth_statements(database, stored))
-    except DatabaseError as error:
+    except DATABASE_ERRORS as error:
         raise _not_a_database(database, error) from error
     return stored
 
@@ -85,7 +85,7 @@ def _read_metadata(database: Database) -> dict[str, str]:
                     "it with Lake.create, or name the schema that holds it with metadata_schema"
                 )
             rows = session.query(queries.metadata(session.tables))
-    except DatabaseError as error:
+    except DATABASE_ERRORS as error:
         raise _not_a_database(database, error) from error
     return {row[0]: row[1] for row in rows if not row[2]}
 
@@ -136,7 +136,7 @@ def _created_by() -> str:
         return "ducklake-streaming"
 
 
-def _not_a_database(database: Database, error: DatabaseError) -> Exception:
+def _not_a_database(database: Database, error: Exception) -> Exception:
     if database.dialect.is_transient(error):
-        return CatalogUnavailable(f"cannot use catalog '{database.url.shown}': {error.orig}")
-    return CatalogError(f"'{database.url.shown}' cannot be used as a catalog: {error.orig}")
+        return CatalogUnavailable(f"cannot use catalog '{database.url.shown}': {driver_error(error)}")
+    return CatalogError(f"'{database.url.shown}' cannot be used as a catalog: {driver_error(error)}")

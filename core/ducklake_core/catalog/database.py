@@ -213,13 +213,25 @@ def table_exists(session: Session, name: str) -> bool:
 
 
 def exists_statement(session: Session, name: str) -> Statement:
+    return _about_table(session, session.dialect.table_exists, name)
+
+
+def stored_columns(session: Session, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what the database calls the columns of each table; nothing where it never changes names."""
+    sql = session.dialect.stored_columns
+    if sql is None or not names:
+        return [() for _ in names]
+    return [tuple(row[0] for row in rows) for rows in session.run([_about_table(session, sql, n) for n in names])]
+
+
+def _about_table(session: Session, sql: str, name: str) -> Statement:
     schema = session.database.url.metadata_schema
     quoted = '"{}"."{}"'.format(schema.replace('"', '""'), name) if schema else name
-    return Statement(_exists_query(session.dialect.table_exists), {"name": quoted})
+    return Statement(_question(sql), {"name": quoted})
 
 
 @lru_cache
-def _exists_query(sql: str) -> Executable:
+def _question(sql: str) -> Executable:
     return text(sql).bindparams(bindparam("name", type_=String))
 
 

@@ -10,6 +10,9 @@ import psycopg
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
+# What a session may raise: some statements go through SQLAlchemy, some straight to the driver.
+DATABASE_ERRORS = (DBAPIError, sqlite3.DatabaseError, psycopg.Error)
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogDialect:
@@ -22,6 +25,7 @@ class CatalogDialect:
     is_transient: Callable[[BaseException], bool]
     is_missing_table: Callable[[BaseException], bool]
     table_exists: str  # SQL that answers for the name bound as `name`
+    stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     has_pipeline: bool  # several statements travel in one round trip
     has_transaction_status: bool  # another session can ask whether a transaction has committed
 
@@ -72,6 +76,7 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_transient=_pg_transient,
         is_missing_table=_pg_missing,
         table_exists="SELECT to_regclass(:name) IS NOT NULL",
+        stored_columns="SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum",
         has_pipeline=True,
         has_transaction_status=True,
     ),
@@ -84,6 +89,7 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_transient=_sqlite_transient,
         is_missing_table=_sqlite_missing,
         table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+        stored_columns=None,
         has_pipeline=False,
         has_transaction_status=False,
     ),

@@ -13,7 +13,7 @@ from sqlalchemy import cast as sql_cast
 
 from ducklake_core.catalog import postgres_values, queries, sqlite_values
 from ducklake_core.catalog.database import Row, Session, Statement, exists_statement
-from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
+from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table, user_columns
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import (
     Column,
@@ -82,6 +82,7 @@ def read_inlined_rows(
         tuple(c.column_id for c in columns),
         session.dialect.name,
         session.database.url.metadata_schema,
+        inlined.stored_names,
     )
     rows = session.query(query, snapshot=snapshot)
     decode = postgres_values.decode_column if session.dialect.name == "postgresql" else sqlite_values.decode_column
@@ -97,11 +98,16 @@ def _no_columns(rows: int) -> pa.Table:
 
 @cache
 def _select_inlined(
-    name: str, columns: tuple[Column, ...], chosen: tuple[ColumnId, ...], dialect: str, schema: str | None
+    name: str,
+    columns: tuple[Column, ...],
+    chosen: tuple[ColumnId, ...],
+    dialect: str,
+    schema: str | None,
+    stored_names: tuple[str, ...],
 ) -> Select[tuple[object, ...]]:
-    table = inlined_table(name, columns, dialect, schema)
-    by_id = {c.column_id: c for c in columns}
-    picked = [_selected(table.c[by_id[i].name], by_id[i], dialect) for i in chosen]
+    table = inlined_table(name, columns, dialect, schema, stored_names)
+    by_id = {c.column_id: (sql_column, c) for sql_column, c in zip(user_columns(table), columns, strict=True)}
+    picked = [_selected(*by_id[i], dialect) for i in chosen]
     return (
         select(table.c.row_id, table.c.begin_snapshot, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
     )

@@ -30,10 +30,13 @@ class Spelled(UserDefinedType[Any]):
 
 
 @lru_cache(maxsize=512)
-def inlined_table(name: str, columns: tuple[Column, ...], dialect: str, schema: str | None) -> Table:
+def inlined_table(
+    name: str, columns: tuple[Column, ...], dialect: str, schema: str | None, stored_names: tuple[str, ...] = ()
+) -> Table:
     """Return a table of inlined rows; the same object for the same columns, so that statements compile once."""
     system = [SqlColumn(n, BigInteger) for n in SYSTEM_COLUMNS]
-    user = [SqlColumn(c.name, Spelled(inlined_type(c, dialect))) for c in columns]
+    names = stored_names or tuple(c.name for c in columns)
+    user = [SqlColumn(n, Spelled(inlined_type(c, dialect))) for n, c in zip(names, columns, strict=True)]
     return Table(name, MetaData(schema=schema), *system, *user)
 
 

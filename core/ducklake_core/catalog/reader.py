@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Row, Session, Statement
-from ducklake_core.catalog.inlined_tables import inlined_table
+from ducklake_core.catalog.database import Row, Session, Statement, stored_columns
+from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
 from ducklake_core.errors import CorruptCatalog, ObjectNotFound
 from ducklake_core.model import (
     Column,
@@ -177,8 +177,14 @@ def _load(session: Session, row: Row, snapshot: SnapshotId, data_path: str) -> T
         partitioning=_partitioning_at(found, snapshot),
         sort_order=_sort_order_at(found, snapshot),
         comment=next((r[4] for r in tags if r[3] == "comment" and _is_live(r[1], r[2], snapshot)), None),
-        inlined_tables=_inlined_tables(found, row[2], table.qualified_name),
+        inlined_tables=_stored(session, _inlined_tables(found, row[2], table.qualified_name)),
     )
+
+
+def _stored(session: Session, tables: tuple[InlinedTable, ...]) -> tuple[InlinedTable, ...]:
+    """Return the tables with the names that the database has for their columns, after those of the system."""
+    names = stored_columns(session, [t.name for t in tables])
+    return tuple(replace(t, stored_names=n[len(SYSTEM_COLUMNS) :]) for t, n in zip(tables, names, strict=True))
 
 
 def _identity_of(row: Row, data_path: str) -> TableVersion:

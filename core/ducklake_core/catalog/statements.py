@@ -81,7 +81,9 @@ def _table(session: Session, name: str) -> Table:
 
 
 def _inlined(session: Session, write: InsertInlined | CreateInlinedTable) -> Table:
-    return inlined_table(write.name, write.columns, session.dialect.name, session.database.url.metadata_schema)
+    stored_names = write.stored_names if isinstance(write, InsertInlined) else ()
+    schema = session.database.url.metadata_schema
+    return inlined_table(write.name, write.columns, session.dialect.name, schema, stored_names)
 
 
 def _rename_keys(row: Any, keys: tuple[str, ...]) -> dict[str, Any]:  # Any: catalog rows have many types

@@ -186,7 +186,9 @@ class _Planner:
             assert inlined is not None  # noqa: S101 # rows are staged as inlined only where a table can be had
             row_ids = _row_ids(rows, next_row_id)
             next_row_id += rows.rows.num_rows if rows.row_ids is None else 0
-            yield InsertInlined(inlined.name, inlined.columns, rows.rows, row_ids, self.snapshot_id)
+            yield InsertInlined(
+                inlined.name, inlined.columns, rows.rows, row_ids, self.snapshot_id, inlined.stored_names
+            )
         yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
         yield from stats_writes(after, writes, stats, next_row_id)
 

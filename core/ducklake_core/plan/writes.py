@@ -63,6 +63,7 @@ class InsertInlined:
     rows: pa.Table
     row_ids: np.ndarray[Any, np.dtype[np.int64]]
     begin: SnapshotId
+    stored_names: tuple[str, ...] = ()  # see InlinedTable
 
 
 @dataclass(frozen=True, slots=True)
