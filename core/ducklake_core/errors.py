@@ -20,6 +20,7 @@ Where it runs: everywhere; errors travel from executor to driver.
     │   ├── NotNullViolation
     │   ├── UnsupportedType         a type or value has no lossless home
     │   ├── UnreadableFile          a data or delete file cannot be read
+    │   ├── UnwritableFile          a data or delete file cannot be written
     │   ├── CommitConflict          another commit makes ours invalid
     │   └── LedgerError             the epoch cannot be committed
     │       ├── EpochOutOfOrder     the ledger already holds a later batch, or the checkpoint is another one
@@ -121,6 +122,10 @@ class UnsupportedType(TerminalError):
 
 class UnreadableFile(TerminalError):
     """A data file or delete file is missing or cannot be read."""
+
+
+class UnwritableFile(TerminalError):
+    """A data file or delete file cannot be written: its storage is full, forbids it or is not there."""
 
 
 class CommitConflict(TerminalError):

@@ -20,6 +20,7 @@ from ducklake_core.plan.staged import (
     InlinedFileDeletes,
     InlinedRows,
     ReplacedDeletes,
+    RestatedBounds,
     StagedTable,
     TableWrites,
 )
@@ -45,6 +46,7 @@ class PendingTable:
     is_inlinable: bool = False
     added: list[AddedRows] = field(default_factory=list)
     files: list[NewDataFile] = field(default_factory=list)
+    restated: list[RestatedBounds] = field(default_factory=list)
     inlined_ends: dict[str, set[int]] = field(default_factory=dict)
     deleted: dict[DataFileId, tuple[DataFile, np.ndarray]] = field(default_factory=dict)
     _delete_files: dict[tuple[DataFileId, SnapshotId | None], NewDeleteFile] = field(default_factory=dict)
@@ -82,7 +84,8 @@ class PendingTable:
         )
         for file, positions in self.deleted.values():
             writes = self._with_deletes(writes, storage, data_path, file, positions, snapshot_id)
-        return StagedTable(self.before, self.after, writes, self.is_inlinable and self.row_limit > 0)
+        inlines = self.is_inlinable and self.row_limit > 0
+        return StagedTable(self.before, self.after, writes, inlines, tuple(self.restated))
 
     def _inlined_rows(self) -> list[InlinedRows]:
         fresh = [a.rows for a in self.added if a.row_ids is None and a.rows.num_rows]

@@ -16,18 +16,21 @@ import pyarrow.dataset as ds
 
 from ducklake_core import faults, scan
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.file_reader import read_file_stats
 from ducklake_core.errors import InvalidInput, ObjectNotFound, SchemaMismatch, UnsupportedType
 from ducklake_core.files.parquet_form import find_unwritable
 from ducklake_core.files.parquet_in import ReadRequest, read_data_file
 from ducklake_core.files.parquet_out import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
-from ducklake_core.model import Column, DataFile, DataFileId, NewDataFile, SnapshotId, TableVersion
+from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, NewDataFile, SnapshotId, TableVersion
 from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
 from ducklake_core.plan.predicates import Predicate
+from ducklake_core.plan.staged import RestatedBounds
+from ducklake_core.plan.statistics import widened_float
 from ducklake_core.spec.inlined import find_unreadable, find_unstorable
-from ducklake_core.spec.types import ROW_ID_NAME
+from ducklake_core.spec.types import ROW_ID_NAME, arrow_type
 
 Change = Callable[[pa.Table], pa.Table]
 
@@ -77,6 +80,16 @@ class RowChanger:
         """Return how many committed rows match."""
         columns = scan.needed_columns(pending.table, (), predicate)
         return sum(len(scan.matches(rows, predicate)) for rows, _ in self._committed(pending, columns, predicate))
+
+    def restate_bounds(self, pending: PendingTable, column_id: ColumnId) -> None:
+        """Write the bounds of a float32 column that becomes float64 anew: the old texts leave values out."""
+        if pending.before is None:
+            return
+        with self.database.read() as session:
+            stats = read_file_stats(session, pending.before, [column_id])
+        bounds = [(file_id, by_column[column_id]) for file_id, by_column in stats.items()]
+        files = tuple((i, widened_float(b.min_value), widened_float(b.max_value)) for i, b in bounds)
+        pending.restated.append(RestatedBounds(column_id, files))
 
     def update(self, pending: PendingTable, values: Mapping[str, object], predicate: Predicate | None) -> int:
         """Give the rows that match new values; they keep their row ids. Return their number."""
@@ -252,7 +265,16 @@ def _change(table: TableVersion, values: Mapping[str, object]) -> Change:
         if isinstance(value, pc.Expression):
             found = ds.dataset(rows).to_table(columns={column.name: value}).column(0)
         else:
-            found = pa.chunked_array([pa.array([value] * rows.num_rows)])
+            found = pa.chunked_array([_repeated(value, rows.num_rows, column)])
         return conform_column(found, column, table.qualified_name)
 
     return change
+
+
+def _repeated(value: object, count: int, column: Column) -> pa.Array:
+    """Return a Python value once per row: in the column's type where Arrow makes it so, else in the value's own."""
+    type_ = arrow_type(column)
+    try:
+        return pa.array([value] * count, None if isinstance(type_, pa.BaseExtensionType) else type_)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array([value] * count)

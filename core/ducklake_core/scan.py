@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.catalog.database import Database, Session
+from ducklake_core.catalog.dialects import driver_error
 from ducklake_core.catalog.file_reader import read_data_files, read_file_stats, read_inlined_rows
 from ducklake_core.catalog.queries import of_table
+from ducklake_core.errors import CorruptCatalog
 from ducklake_core.files.delete_files import read_deletes
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
 from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, read_data_file
@@ -68,8 +70,13 @@ def list_table(
             with database.read() as session:
                 return _list(session, table, snapshot, columns, predicate)
         except Exception as error:
-            if attempt + 1 == _READ_ATTEMPTS or not database.dialect.is_missing_table(error):
+            if not database.dialect.is_missing_table(error):
                 raise
+            if attempt + 1 == _READ_ATTEMPTS:
+                raise CorruptCatalog(
+                    f"table '{table.qualified_name}' has a registered table of inlined rows that is not there: "
+                    f"{driver_error(error)}"
+                ) from error
             table = _without_vanished(database, table)
     raise AssertionError("unreachable")  # the last attempt raises
 

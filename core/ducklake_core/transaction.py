@@ -37,7 +37,7 @@ from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.row_changes import RowChanger
 from ducklake_core.spec.inlined import find_uninlinable
-from ducklake_core.spec.names import check_name, split_table_name
+from ducklake_core.spec.names import check_name, split_path, split_table_name
 from ducklake_core.spec.options import effective_options, inlined_row_limit
 from ducklake_core.spec.paths import directory_name, join_path
 from ducklake_core.spec.types import build_columns
@@ -192,7 +192,7 @@ class Transaction:
             table = definition.set_partitioning(table, partition_by, self._provisional())
         if sorted_by:
             table = definition.set_sort_order(table, sorted_by, self._provisional())
-        self._register(None, replace(table, comment=comment))
+        self._register(None, definition.set_comment(table, comment))
 
     def drop_table(self, name: str) -> None:
         self._drop(self._pending(name))
@@ -221,7 +221,10 @@ class Transaction:
 
     def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> None:
         """Change a column's type to one that holds all its values."""
+        old = definition.find_column(self._pending(table).table, split_path(column))
         self._alter(table, lambda t: definition.promote_column(t, column, type_))
+        if old.type == "float32":
+            self._rows.restate_bounds(self._pending(table), old.column_id)
 
     def set_default(self, table: str, column: str, default: object) -> None:
         self._alter(table, lambda t: definition.set_default(t, column, default))

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+
+from ducklake_core import Lake
 from ducklake_core.spec.promotions import is_promotion
+from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle, OracleError
 
 TYPES = {
@@ -50,3 +54,22 @@ def test_every_promotion_of_ours_is_one_of_the_reference_s(tmp_path: Path) -> No
 
     assert len(PAIRS) > 50
     assert refused == []
+
+
+def test_duckdb_finds_values_beyond_the_text_of_a_bound_that_was_a_float32(catalog: Catalog) -> None:
+    lake = Lake.create(catalog.url, catalog.data_path)
+    lake.create_table("t", {"x": "float32", "s": "struct(y float32)"})
+    floats = pa.array([1.1] * 20, pa.float32())
+    lake.append("t", {"x": floats, "s": pa.StructArray.from_arrays([floats], ["y"])})
+    with Oracle() as db:
+        db.attach(catalog.attach)
+        db.query("SELECT min(x), max(x) FROM t")  # remembers the statistics of before
+
+        lake.promote_column("t", "x", "float64")
+        lake.promote_column("t", "s.y", "float64")
+
+        # 1.1 is the text of the float32 bound, but as a float64 its value is 1.100000023841858.
+        for where in ("x > 1.1::DOUBLE", "s.y > 1.1::DOUBLE", "x = 1.1::FLOAT::DOUBLE"):
+            assert db.query(f"SELECT count(*) FROM t WHERE {where}") == [(20,)]
+    assert lake.table("t").count("x > 1.1 AND s.y > 1.1") == 20
+    lake.close()

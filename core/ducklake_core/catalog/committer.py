@@ -150,7 +150,8 @@ class Committer:
             (t.schema_name, t.name): i for i, t in moved.items() if t is not None
         }
         others = [(SnapshotId(r[0]), mark_renames(parse_changes(r[1]), renamed)) for r in rows]
-        conflict = find_conflict(changes_of(staged), others, _names(staged))
+        resting = frozenset(t.newest.table_id for t in staged.tables if t.rests_on_rows)
+        conflict = find_conflict(changes_of(staged), others, _names(staged), resting)
         if conflict is not None:
             raise CommitConflict(
                 f"cannot commit on snapshot {staged.base.snapshot_id}: {conflict.describe()}",
@@ -196,7 +197,8 @@ class Committer:
 
 def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry | None, int | None]:
     """Read the head, the statistics of tables that get rows and the ledger's entry in one round trip."""
-    table_ids = [t.before.table_id for t in staged.tables if t.before is not None and not t.writes.is_empty]
+    changed = [t for t in staged.tables if t.restated or not t.writes.is_empty]
+    table_ids = [t.before.table_id for t in changed if t.before is not None]
     head_query = queries.head_and_transaction if session.dialect.has_transaction_status else queries.head
     statements = [Statement(head_query(session.tables))]
     for table_id in table_ids:

@@ -76,7 +76,9 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_transient=_pg_transient,
         is_missing_table=_pg_missing,
         table_exists="SELECT to_regclass(:name) IS NOT NULL",
-        stored_columns="SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum",
+        stored_columns=(
+            "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
+        ),
         has_pipeline=True,
         has_transaction_status=True,
     ),

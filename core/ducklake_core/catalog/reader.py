@@ -32,6 +32,7 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.spec.paths import join_path
+from ducklake_core.spec.types import stored_type
 
 DEFINITION_TABLES = (
     "ducklake_column",
@@ -210,7 +211,8 @@ def columns_at(rows: Iterable[Row], snapshot: int, table_name: str) -> tuple[Col
     known = {r[0] for r in live}
     children: dict[int | None, list[Row]] = defaultdict(list)
     for row in sorted(live, key=lambda r: r[4] if r[4] is not None else r[0]):
-        if row[9] is None or row[5] is None or row[6] is None or (row[10] is not None and row[10] not in known):
+        is_orphan = row[10] is not None and row[10] not in known
+        if row[9] is None or row[5] is None or row[6] is None or stored_type(row[6]) is None or is_orphan:
             raise CorruptCatalog(
                 f"table '{table_name}' has a broken row in 'ducklake_column': column_id {row[0]}, name '{row[5]}', "
                 f"type '{row[6]}', nulls_allowed {row[9]}, parent_column {row[10]}"
@@ -224,7 +226,7 @@ def _column_of(row: Row, children: Mapping[int | None, list[Row]]) -> Column:
     return Column(
         column_id=ColumnId(row[0]),
         name=row[5],
-        type=row[6].lower().replace(" ", ""),
+        type=stored_type(row[6]) or row[6],
         nulls_allowed=bool(row[9]),
         initial_default=row[7],
         default_value=default,

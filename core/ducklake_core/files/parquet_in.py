@@ -76,6 +76,9 @@ def iterate_data_file(
     """
     with _naming_the_file(file, request), storage.open_input(file.path) as source:
         parquet = _open(source, file, request)
+        if request.with_positions and parquet.metadata.num_rows != file.record_count:
+            # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
+            raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
         plan = _plan(parquet.schema_arrow, file, request)
         start = 0
         for batch in parquet.iter_batches(_RECORD_BATCH_ROWS, columns=plan.names):

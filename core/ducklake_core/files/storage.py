@@ -18,7 +18,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from ducklake_core.errors import InvalidInput, UnreadableFile
+from ducklake_core.errors import InvalidInput, UnreadableFile, UnwritableFile
 
 # What pyarrow reaches by itself; everything else is asked of fsspec.
 _NATIVE = ("s3", "gs", "gcs", "hdfs", "abfs", "abfss")
@@ -48,16 +48,21 @@ class Storage:
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
-        """Open a new file for writing; when the block fails, nothing of it is left behind."""
+        """Open a new file for writing; when the block fails, nothing of it is left behind.
+
+        Raises UnwritableFile when the storage does not take it.
+        """
         key = self._key(path)
-        if isinstance(self._filesystem, pafs.LocalFileSystem):
-            self._filesystem.create_dir(str(PurePosixPath(key).parent))
         try:
+            if isinstance(self._filesystem, pafs.LocalFileSystem):
+                self._filesystem.create_dir(str(PurePosixPath(key).parent))
             with self._filesystem.open_output_stream(key) as sink:
                 yield sink
-        except BaseException:
+        except BaseException as error:
             if self.exists(path):
                 self.remove(path)
+            if isinstance(error, OSError):
+                raise UnwritableFile(f"cannot write file '{path}': {error}", path=path) from error
             raise
 
     def exists(self, path: str) -> bool:

@@ -21,7 +21,7 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.data_rows import data_file_writes, delete_writes, stats_writes
+from ducklake_core.plan.data_rows import data_file_writes, delete_writes, restated_writes, stats_writes
 from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version, has_same_columns
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
@@ -152,8 +152,12 @@ class _Planner:
             yield from definition_writes(table.before, table.after, self.snapshot_id)
         if table.after is None:
             return
-        # The reference writes no version for a table of inlined rows that is made by an insert, takes its columns for those
-        # of the table's first day, and cannot read it when they have changed since.
+        if table.restated:
+            # Cached statistics of the reference must go, too.
+            self.next_file_id += 1
+            yield from restated_writes(table.after, table.restated, self.head.stats.get(table.after.table_id))
+        # The reference writes no version for a table of inlined rows that an insert makes: it takes its columns for
+        # those of the table's first day, and cannot read it when they have changed since.
         if has_new_version(table.before, table.after) or _lacks_inlined_table(table):
             row = {
                 "begin_snapshot": self.snapshot_id,

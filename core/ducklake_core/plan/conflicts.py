@@ -34,18 +34,22 @@ class Conflict:
 
 
 def find_conflict(
-    mine: Sequence[TableChange], others: Sequence[SnapshotChanges], names: Mapping[int, str]
+    mine: Sequence[TableChange],
+    others: Sequence[SnapshotChanges],
+    names: Mapping[int, str],
+    resting: frozenset[int] = frozenset(),
 ) -> Conflict | None:
     """Return the first change since the base that makes one of ours invalid, None when ours may follow.
 
     `names` has the name of every schema of the base by its id, else its drop is not seen to conflict with creations
     in it, and those of tables (`main.orders`) for the message. Ids of objects that we create are negative.
     A rename, ours or another's, is a created table with an `object_id` (see `mark_renames`); it counts as an alter.
+    `resting` are the tables whose new definition was checked against their rows: rows that came since forbid it.
     """
     for snapshot_id, changes in others:
         for other in changes:
             for own in mine:
-                if _conflicts(own, other, names):
+                if _conflicts(own, other, names) or _adds_beneath(own, other, resting):
                     return Conflict(snapshot_id, other, own, _subject(other, names))
     return None
 
@@ -111,6 +115,10 @@ def _touch_same_object(mine: TableChange, other: TableChange) -> bool:
     if mine.object_id is None or mine.object_id != other.object_id:
         return False
     return _effect(other) in _RULES[_effect(mine)]
+
+
+def _adds_beneath(mine: TableChange, other: TableChange, resting: frozenset[int]) -> bool:
+    return other.kind in _APPEND and other.object_id in resting and other.object_id == mine.object_id
 
 
 def _effect(change: TableChange) -> ChangeKind:

@@ -148,12 +148,24 @@ def _conform_scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
             return from_text(storage.cast(pa.string()), column)
         if isinstance(target, pa.ExtensionType):
             return pa.ExtensionArray.from_storage(target, storage.cast(target.storage_type))
+        if column.type == "float32" and pa.types.is_float64(storage.type):
+            return _narrowed(storage)
         return storage.cast(target, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatch(
             f"column '{path}' is {column.type}, and the data ({array.type}) has a value that does not fit: {error}",
             column=path,
         ) from error
+
+
+def _narrowed(array: pa.Array) -> pa.Array:
+    """Return doubles as floats where each is one exactly; Arrow's own cast rounds without a word."""
+    floats = array.cast(pa.float32())
+    kept = pc.or_(pc.equal(floats.cast(pa.float64()), array), pc.is_nan(array))
+    if not pc.all(kept, min_count=0).as_py():
+        value = array.filter(pc.invert(kept))[0]
+        raise pa.ArrowInvalid(f"{value} would be rounded; cast it first")
+    return floats
 
 
 def _is_convertible(type_: pa.DataType, target: str) -> bool:
@@ -189,8 +201,7 @@ _KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
     "int": _is_whole,
     "uint": _is_whole,
     "decimal": lambda t: pa.types.is_integer(t) or pa.types.is_decimal(t),
-    "float32": lambda t: pa.types.is_integer(t) or pa.types.is_float16(t),
-    "float64": lambda t: pa.types.is_integer(t) or pa.types.is_floating(t),
+    "float": lambda t: pa.types.is_integer(t) or pa.types.is_floating(t),
     "timestamptz": lambda t: pa.types.is_timestamp(t) and t.tz is not None,
     **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"), _is_zoneless),
     "time": pa.types.is_time,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from ducklake_core.model import ColumnStats, NewDataFile, SnapshotId, TableColumnStats, TableStats, TableVersion
-from ducklake_core.plan.staged import ReplacedDeletes, TableWrites
-from ducklake_core.plan.statistics import changed_stats, merge_table_stats
+from ducklake_core.plan.staged import ReplacedDeletes, RestatedBounds, TableWrites
+from ducklake_core.plan.statistics import changed_stats, merge_table_stats, widened_float
 from ducklake_core.plan.writes import (
     DeleteRows,
     EndInlined,
@@ -120,6 +120,24 @@ def _replace_deletes(
         "partial_max": None if old is None else snapshot,
     }
     yield InsertRows("ducklake_delete_file", (row,))
+
+
+def restated_writes(
+    table: TableVersion, restated: Sequence[RestatedBounds], stats: TableStats | None
+) -> Iterator[Write]:
+    """Yield the new texts of bounds that were written under a narrower type."""
+    known = stats.columns if stats else {}
+    for bounds in restated:
+        if bounds.files:
+            rows = tuple(
+                {"data_file_id": i, "column_id": bounds.column_id, "min_value": low, "max_value": high}
+                for i, low, high in bounds.files
+            )
+            yield UpdateRows("ducklake_file_column_stats", ("data_file_id", "column_id"), rows)
+        old = known.get(bounds.column_id)
+        if old is not None:
+            new = replace(old, min_value=widened_float(old.min_value), max_value=widened_float(old.max_value))
+            yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), (_bounds(table, new),))
 
 
 def stats_writes(

@@ -116,6 +116,8 @@ def set_nulls_allowed(table: TableVersion, path: str, *, allowed: bool) -> Table
 
 def set_comment(table: TableVersion, comment: str | None, path: str | None = None) -> TableVersion:
     """Set the comment of the table or of a column; None removes it."""
+    if comment is not None and "\0" in comment:
+        raise InvalidInput(f"a comment on '{table.qualified_name}' cannot have a NUL character")
     if path is None:
         return replace(table, comment=comment)
     parts = split_path(path)
@@ -189,6 +191,8 @@ def with_default(column: Column, default: object, *, is_new: bool) -> Column:
     if column.is_nested:
         raise InvalidInput(f"column '{column.name}' is a {column.type}, which cannot have a default")
     text = literal_text(default, column)
+    if "\0" in text:
+        raise InvalidInput(f"the default of column '{column.name}' cannot have a NUL character", column=column.name)
     return replace(
         column,
         default_value=text,

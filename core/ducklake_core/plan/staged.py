@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ducklake_core.model import (
+    ColumnId,
     ColumnStats,
     DataFileId,
     DeleteFile,
@@ -59,6 +60,14 @@ class ReplacedDeletes:
 
 
 @dataclass(frozen=True, slots=True)
+class RestatedBounds:
+    """A column whose bounds get new texts, because its type reads the old ones as other values; by data file."""
+
+    column_id: ColumnId
+    files: tuple[tuple[DataFileId, str | None, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TableWrites:
     """The data a transaction adds to and takes from one table."""
 
@@ -97,6 +106,15 @@ class StagedTable:
     after: TableVersion | None
     writes: TableWrites = TableWrites()
     inlines: bool = False
+    restated: tuple[RestatedBounds, ...] = ()
+
+    @property
+    def rests_on_rows(self) -> bool:
+        """Tell whether the new definition was checked against the rows of the base: more of them would break it."""
+        if self.before is None or self.after is None:
+            return False
+        old = {c.column_id: c.nulls_allowed for c in self.before.columns}
+        return bool(self.restated) or any(not c.nulls_allowed and old.get(c.column_id) for c in self.after.columns)
 
     @property
     def newest(self) -> TableVersion:

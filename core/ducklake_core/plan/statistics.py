@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
@@ -89,6 +90,11 @@ def _summed(one: ColumnStats, other: ColumnStats, leaf: Column) -> ColumnStats:
 
 def _sum(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
+
+
+def widened_float(text: str | None) -> str | None:
+    """Return a bound of a float32 column as the float64 that its values become: `1.1` is 1.100000023841858."""
+    return None if text is None else repr(float(np.float32(text)))
 
 
 def changed_stats(old: TableStats | None, new: Mapping[ColumnId, TableColumnStats]) -> list[TableColumnStats]:

@@ -143,7 +143,10 @@ class _Reader:
 
     def boxed(self, column: Column, end: str, *, sql: bool) -> object:
         """Read a container that is NULL, or in quotes."""
+        is_quoted = self.peek() in ("'", '"')
         text = self.scalar(end, sql=sql)
+        if text is not None and not is_quoted:
+            raise ValueError(self.text)
         return None if text is None else _parse(text, column)
 
     def struct(self, column: Column, *, sql: bool) -> tuple[object, ...]:

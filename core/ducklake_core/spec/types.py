@@ -235,6 +235,14 @@ def decimal_parameters(type_: str) -> tuple[int, int] | None:
     return (int(match.group(1)), int(match.group(2))) if match else None
 
 
+def stored_type(text: str) -> str | None:
+    """Return the type that a catalog row names, without its children, in the usual spelling; None when it is none."""
+    name = text.lower().replace(" ", "")
+    name = "timestamp" if name == "timestamp_us" else name
+    is_known = name in SCALARS or name in ("struct", "list", "map") or decimal_parameters(name) is not None
+    return name if is_known else None
+
+
 def parse_type(text: str) -> TypeNode:
     """Parse a type text: DuckLake's names, DuckDB's names, and DuckDB's syntax of nested types.
 
