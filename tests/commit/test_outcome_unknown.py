@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -185,7 +185,7 @@ def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: Postgres
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ducklake_core.catalog.database.Session._run_pipelined", landing_then(interrupt))
+        patch.setattr("ducklake_core.catalog.database.Session._write_pipelined", landing_then(interrupt))
         with pytest.raises(KeyboardInterrupt):
             transaction.commit()
 
@@ -193,19 +193,17 @@ def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: Postgres
     check_lake(catalog)
 
 
-def landing_then(act: Callable[[], None]) -> Callable[..., object]:
-    """Return `Session._run_pipelined`, but with something happening right after a COMMIT."""
-    from ducklake_core.catalog.database import Session  # noqa: PLC0415 # the unpatched one
+def landing_then(act: Callable[[], None]) -> Callable[..., None]:
+    """Return `Session._write_pipelined`, but with something happening right after its COMMIT."""
+    from ducklake_core.catalog.database import Session, Statement  # noqa: PLC0415 # the unpatched one
 
-    run = Session._run_pipelined
+    write = Session._write_pipelined
 
-    def run_then_act(self: Session, *arguments: object, commit: bool = False) -> object:
-        result = run(self, *arguments, commit=commit)  # type: ignore[arg-type] # passed on as they came
-        if commit:
-            act()
-        return result
+    def write_then_act(self: Session, statements: Sequence[Statement]) -> None:
+        write(self, statements)
+        act()
 
-    return run_then_act
+    return write_then_act
 
 
 def commit(lake: Lake, rows: pa.Table) -> CommitResult:

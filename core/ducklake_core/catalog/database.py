@@ -6,7 +6,7 @@ A `Session` is one transaction in one `with` block: it commits only by `commit()
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,7 +16,6 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
 from sqlalchemy.engine import Dialect
-from sqlalchemy.engine.interfaces import Compiled
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core import faults
@@ -126,9 +125,15 @@ class Session:
     def driver(self) -> Any:  # Any: sqlite3 or psycopg connection
         return self._connection.connection.driver_connection
 
-    def run(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run the statements in order and return the rows of each; the first call begins the transaction."""
-        return self._run_pipelined(statements) if self.dialect.has_pipeline else self._run_each(statements)
+    def run(self, statements: Sequence[Statement], meanwhile: Callable[[], object] = lambda: None) -> list[list[Row]]:
+        """Run the statements in order and return the rows of each; the first call begins the transaction.
+
+        `meanwhile` is called when they are on their way, before the answers are waited for.
+        """
+        if self.dialect.has_pipeline:
+            return self._run_pipelined(statements, meanwhile)
+        meanwhile()
+        return self._run_each(statements)
 
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
@@ -137,7 +142,7 @@ class Session:
         """Run the statements and commit, all in one round trip; a connection lost here is an unknown outcome."""
         try:
             if self.dialect.has_pipeline:
-                self._run_pipelined(statements, commit=True)
+                self._write_pipelined(statements)
             else:
                 self._run_each(statements)
                 faults.at("in_commit")
@@ -191,20 +196,24 @@ class Session:
             results.append(list(result.fetchall()) if result.returns_rows else [])
         return results
 
-    def _run_pipelined(self, statements: Sequence[Statement], *, commit: bool = False) -> list[list[Row]]:
-        driver = self.driver
-        cursors: list[psycopg.Cursor[Any]] = []
-        begin, self._begin = self._begin, None
+    def _run_pipelined(self, statements: Sequence[Statement], meanwhile: Callable[[], object]) -> list[list[Row]]:
+        driver, dialect = self.driver, self._connection.dialect
+        cursors = [driver.cursor(binary=True) for _ in statements]
         with driver.pipeline():
-            if begin is not None:
-                driver.execute(begin)
-                self._open = True
+            self.begin()
+            for cursor, statement in zip(cursors, statements, strict=True):
+                _execute(cursor, statement, dialect)
+            meanwhile()
+        return [list(c.fetchall()) if c.pgresult and c.pgresult.nfields else [] for c in cursors]
+
+    def _write_pipelined(self, statements: Sequence[Statement]) -> None:
+        driver, dialect = self.driver, self._connection.dialect
+        cursor = driver.cursor()  # one for all: nobody asks for their results
+        with driver.pipeline():
+            self.begin()
             for statement in statements:
-                cursors.append(cursor := driver.cursor(binary=True))
-                _execute(cursor, statement, self._connection.dialect)
-            if commit:
-                driver.execute("COMMIT")
-        return [list(c.fetchall()) if c.description else [] for c in cursors]
+                _execute(cursor, statement, dialect)
+            cursor.execute("COMMIT")
 
 
 def table_exists(session: Session, name: str) -> bool:
@@ -236,17 +245,24 @@ def _question(sql: str) -> Executable:
 
 
 def _execute(cursor: psycopg.Cursor[Any], statement: Statement, dialect: Dialect) -> None:
-    compiled = _compile(statement.executable, dialect)
-    if isinstance(statement.parameters, Mapping):
-        cursor.execute(str(compiled), compiled.construct_params(statement.parameters))
-    elif statement.parameters:
-        cursor.executemany(str(compiled), statement.parameters)
+    query, constants = _compile(statement.executable, dialect)
+    parameters = statement.parameters
+    rows = [parameters] if isinstance(parameters, Mapping) else parameters
+    if len(rows) == 1:
+        cursor.execute(query, {**constants, **rows[0]})
+    elif rows:
+        cursor.executemany(query, rows)
 
 
 @lru_cache(maxsize=1024)
-def _compile(executable: Executable, dialect: Dialect) -> Compiled:
-    """Compile once per statement object: `statements.py` and `queries.py` return the same object each time."""
-    return executable.compile(dialect=dialect)  # type: ignore[attr-defined,no-any-return] # Executable lacks it in the stubs
+def _compile(executable: Executable, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    """Return the SQL and the values it brings itself, such as a limit.
+
+    Done once per statement object: `statements.py` and `queries.py` return the same object each time.
+    """
+    compiled = executable.compile(dialect=dialect)  # type: ignore[attr-defined] # Executable lacks it in the stubs
+    binds = getattr(compiled, "bind_names", {})  # DDL has none
+    return str(compiled), {name: bind.effective_value for bind, name in binds.items() if not bind.required}
 
 
 def _first_line(error: BaseException) -> str:

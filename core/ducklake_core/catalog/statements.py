@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, assert_never
 
 import numpy as np
-from sqlalchemy import Delete, Insert, Table, Update, and_, bindparam, delete, func, insert, null, select, update
+from sqlalchemy import (
+    Delete,
+    Insert,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    null,
+    select,
+    update,
+)
+from sqlalchemy import column as sql_column
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog import postgres_values, sqlite_values
@@ -35,9 +50,7 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:
         case InsertRows():
             yield Statement(_insert(_table(session, write.table)), list(write.rows))
         case UpdateRows():
-            values = tuple(name for name in write.rows[0] if name not in write.keys)
-            rows = [_rename_keys(row, write.keys) for row in write.rows]
-            yield Statement(_update(_table(session, write.table), write.keys, values), rows)
+            yield _update_rows(session, write)
         case EndRows():
             rows = [{**_rename_keys(key, tuple(key)), "ended_at": write.snapshot} for key in write.keys]
             yield Statement(_end(_table(session, write.table), tuple(write.keys[0])), rows)
@@ -86,6 +99,14 @@ def _inlined(session: Session, write: InsertInlined | CreateInlinedTable) -> Tab
     return inlined_table(write.name, write.columns, session.dialect.name, schema, stored_names)
 
 
+def _update_rows(session: Session, write: UpdateRows) -> Statement:
+    table = _table(session, write.table)
+    values = tuple(name for name in write.rows[0] if name not in write.keys)
+    if len(write.rows) > 1 and session.dialect.name == "postgresql":
+        return Statement(_update_from_json(table, write.keys, values), {"rows": json.dumps(write.rows)})
+    return Statement(_update(table, write.keys, values), [_rename_keys(row, write.keys) for row in write.rows])
+
+
 def _rename_keys(row: Any, keys: tuple[str, ...]) -> dict[str, Any]:  # Any: catalog rows have many types
     """Bind keys under names of their own: SQLAlchemy keeps column names for the values being set."""
     return {(f"key_{name}" if name in keys else name): value for name, value in row.items()}
@@ -100,6 +121,16 @@ def _insert(table: Table) -> Insert:
 def _update(table: Table, keys: tuple[str, ...], values: tuple[str, ...]) -> Update:
     matches = and_(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
     return update(table).where(matches).values({name: bindparam(name) for name in values})
+
+
+@lru_cache(maxsize=256)
+def _update_from_json(table: Table, keys: tuple[str, ...], values: tuple[str, ...]) -> Update:
+    """Update many rows in one statement of PostgreSQL: they come as one JSON text."""
+    columns = [sql_column(name, table.c[name].type) for name in (*keys, *values)]
+    rows = func.json_to_recordset(bindparam("rows", type_=Spelled("json"))).table_valued(*columns)
+    found = rows.render_derived(name="found", with_types=True)
+    matches = (table.c[name] == found.c[name] for name in keys)
+    return update(table).where(*matches).values({name: found.c[name] for name in values})
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -175,4 +175,12 @@ def _row_count(writes: TableWrites) -> int:
 
 
 def _bounds(table: TableVersion, stats: TableColumnStats) -> dict[str, Any]:
-    return {"table_id": table.table_id, **asdict(stats)}
+    return {
+        "table_id": table.table_id,
+        "column_id": stats.column_id,
+        "contains_null": stats.contains_null,
+        "contains_nan": stats.contains_nan,
+        "min_value": stats.min_value,
+        "max_value": stats.max_value,
+        "extra_stats": stats.extra_stats,
+    }
