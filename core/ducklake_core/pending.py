@@ -24,7 +24,6 @@ from ducklake_core.plan.staged import (
     StagedTable,
     TableWrites,
 )
-from ducklake_core.plan.statistics import column_stats
 
 
 @dataclass(slots=True)
@@ -93,8 +92,8 @@ class PendingTable:
         found = []
         if fresh:
             rows = pa.concat_tables(fresh) if len(fresh) > 1 else fresh[0]
-            found.append(InlinedRows(rows, column_stats(rows, self.table.columns)))
-        found += [InlinedRows(a.rows, column_stats(a.rows, self.table.columns), a.row_ids) for a in updated]
+            found.append(InlinedRows(rows, self.table.columns))
+        found += [InlinedRows(a.rows, self.table.columns, a.row_ids) for a in updated]
         return found
 
     def _with_deletes(

@@ -84,11 +84,12 @@ class Transaction:
     def commit(self) -> CommitResult:
         """Make the snapshot; nothing to do makes none. A definite failure removes the files that were written."""
         self._refuse_missing_message()
-        if self._epoch is None and self.finish(SnapshotId(self.base.snapshot_id + 1)).is_empty:
+        staged = self.finish(SnapshotId(self.base.snapshot_id + 1))  # files are written before any lock is taken
+        if self._epoch is None and staged.is_empty:
             self.result = CommitResult(None)
             return self.result
         try:
-            self.result = self._lake.committer.commit(self.base, self)
+            self.result = self._lake.committer.commit(staged, self)
         except BaseException:
             if not self.in_doubt:  # else the snapshot may exist: its files must stay
                 self.discard()

@@ -32,7 +32,7 @@ TABLE = TableVersion(
     inlined_tables=(InlinedTable("ducklake_inlined_data_3_2", 2, COLUMNS),),
 )  # fmt: skip
 HEAD = Snapshot(SnapshotId(41), datetime(2026, 1, 1, tzinfo=UTC), 7, 12, 30)
-ROWS = InlinedRows(pa.table({"id": [5, 6]}), (ColumnStats(ColumnId(1), 2, 0, "5", "6"),))
+ROWS = InlinedRows(pa.table({"id": [5, 6]}), COLUMNS)
 FILE = NewDataFile("x.parquet", True, 100, 1234, 99, (ColumnStats(ColumnId(1), 100, 0, "1", "100"),))
 
 

@@ -22,7 +22,6 @@ READS = [
     "BEGIN ISOLATION LEVEL REPEATABLE READ",
     "ducklake_snapshot",
     "ducklake_table_stats",
-    "ducklake_table_column_stats",
 ]
 WRITES = ["ducklake_snapshot", "ducklake_inlined_data_1_1", "ducklake_table_stats"]
 END = ["ducklake_snapshot_changes", "COMMIT"]

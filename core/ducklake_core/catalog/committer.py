@@ -79,9 +79,8 @@ class Committer:
         self._clock = clock
         self._retries = retries or commit_retries()
 
-    def commit(self, base: Snapshot, pending: Pending) -> CommitResult:
-        """Make one snapshot of the pending changes, or find that their epoch is committed already."""
-        staged = pending.finish(SnapshotId(base.snapshot_id + 1))  # files are written before any lock is taken
+    def commit(self, staged: Staged, pending: Pending) -> CommitResult:
+        """Make one snapshot of the staged changes, or find that their epoch is committed already."""
         attempted: list[Attempted] = []
         try:
             for attempt in self._retries.copy():
@@ -201,14 +200,12 @@ def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry
     table_ids = [t.before.table_id for t in changed if t.before is not None]
     head_query = queries.head_and_transaction if session.dialect.has_transaction_status else queries.head
     statements = [Statement(head_query(session.tables))]
-    for table_id in table_ids:
-        statements.append(Statement(queries.table_stats(session.tables), {"table_id": table_id}))
-        statements.append(Statement(queries.table_column_stats(session.tables), {"table_id": table_id}))
+    statements += [Statement(queries.table_stats(session.tables), {"table_id": i}) for i in table_ids]
     if staged.epoch is not None:
         statements.append(ledger.entry_query(session, staged.epoch.stream))
-    results = session.run(statements)
+    results = session.run(statements, meanwhile=staged.compute_statistics)
     snapshot, transaction_id = results[0][0][:5], next(iter(results[0][0][5:]), None)
-    stats = {i: reader.table_stats_of(results[1 + 2 * n], results[2 + 2 * n]) for n, i in enumerate(table_ids)}
+    stats = {i: reader.table_stats_of(results[1 + n]) for n, i in enumerate(table_ids)}
     for table_id in (i for i, found in stats.items() if found is None):
         stats[table_id] = reader.recover_table_stats(session, table_id)
     entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None

@@ -165,12 +165,15 @@ def name_mappings(t: CatalogTables) -> Select[Any]:
 
 @cache
 def table_stats(t: CatalogTables) -> Select[Any]:
-    return of_table(t, "ducklake_table_stats")
-
-
-@cache
-def table_column_stats(t: CatalogTables) -> Select[Any]:
-    return of_table(t, "ducklake_table_column_stats")
+    """The statistics of a table, beside those of each of its columns; one row at least where there are any."""
+    s, c = t.ducklake_table_stats, t.ducklake_table_column_stats
+    columns = (c.c.column_id, c.c.contains_null, c.c.contains_nan, c.c.min_value, c.c.max_value, c.c.extra_stats)
+    joined = s.outerjoin(c, c.c.table_id == s.c.table_id)
+    return (
+        select(s.c.record_count, s.c.next_row_id, s.c.file_size_bytes, *columns)
+        .select_from(joined)
+        .where(s.c.table_id == bindparam("table_id"))
+    )
 
 
 @cache

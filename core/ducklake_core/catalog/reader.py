@@ -123,9 +123,7 @@ def read_tables(session: Session, snapshot: SnapshotId, data_path: str) -> list[
 
 def read_table_stats(session: Session, table_id: TableId) -> TableStats | None:
     """Return the statistics of a table, None when it has no row (nothing was ever inserted)."""
-    statements = (queries.table_stats(session.tables), queries.table_column_stats(session.tables))
-    rows, column_rows = session.run([Statement(s, {"table_id": table_id}) for s in statements])
-    return table_stats_of(rows, column_rows)
+    return table_stats_of(session.query(queries.table_stats(session.tables), table_id=table_id))
 
 
 def recover_table_stats(session: Session, table_id: TableId) -> TableStats | None:
@@ -148,11 +146,11 @@ def recover_table_stats(session: Session, table_id: TableId) -> TableStats | Non
     return TableStats(count, next_row_id, size, is_recovered=True)
 
 
-def table_stats_of(rows: Sequence[Row], column_rows: Iterable[Row]) -> TableStats | None:
-    if not rows or any(value is None for value in rows[0][1:4]):
+def table_stats_of(rows: Sequence[Row]) -> TableStats | None:
+    if not rows or any(value is None for value in rows[0][:3]):
         return None
-    columns = {r[1]: TableColumnStats(*r[1:7]) for r in column_rows}
-    record_count, next_row_id, file_size_bytes = rows[0][1:4]
+    columns = {row[3]: TableColumnStats(*row[3:]) for row in rows if row[3] is not None}
+    record_count, next_row_id, file_size_bytes = rows[0][:3]
     return TableStats(record_count, next_row_id, file_size_bytes, columns)
 
 

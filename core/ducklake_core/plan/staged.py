@@ -6,10 +6,12 @@ Ids that the commit gives out (schemas, tables, partitionings, sort orders) are 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from ducklake_core.model import (
+    Column,
     ColumnId,
     ColumnStats,
     DataFileId,
@@ -21,15 +23,20 @@ from ducklake_core.model import (
     Snapshot,
     TableVersion,
 )
+from ducklake_core.plan.statistics import column_stats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class InlinedRows:
     """Rows for the newest inlined table, in the table's columns. `row_ids` None: fresh ids."""
 
     rows: pa.Table
-    stats: tuple[ColumnStats, ...]
+    columns: tuple[Column, ...]
     row_ids: pa.Array | None = None
+
+    @cached_property
+    def stats(self) -> tuple[ColumnStats, ...]:
+        return column_stats(self.rows, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,12 @@ class Staged:
     @property
     def is_empty(self) -> bool:
         return not self.changes_definitions and all(t.writes.is_empty for t in self.tables)
+
+    def compute_statistics(self) -> None:
+        """Compute now what a plan will ask for, while there is nothing else to do."""
+        for table in self.tables:
+            for rows in table.writes.inlined:
+                _ = rows.stats
 
     @property
     def is_append_only(self) -> bool:
