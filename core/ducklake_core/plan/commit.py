@@ -108,7 +108,7 @@ class _Planner:
 
     def _number_table(self, table: StagedTable) -> StagedTable:
         after = table.after
-        if after is None:
+        if after is None or not table.changes_definition:
             return table
         partitioning, order = after.partitioning, after.sort_order
         numbered = replace(
@@ -158,7 +158,8 @@ class _Planner:
             yield from restated_writes(table.after, table.restated, self.head.stats.get(table.after.table_id))
         # The reference writes no version for a table of inlined rows that an insert makes: it takes its columns for
         # those of the table's first day, and cannot read it when they have changed since.
-        if has_new_version(table.before, table.after) or _lacks_inlined_table(table):
+        is_lacking = _lacks_inlined_table(table)
+        if has_new_version(table.before, table.after) or is_lacking:
             row = {
                 "begin_snapshot": self.snapshot_id,
                 "schema_version": self.schema_version,
@@ -166,7 +167,7 @@ class _Planner:
             }
             yield InsertRows("ducklake_schema_versions", (row,))
         inlined = table.after.newest_inlined_table
-        if _needs_inlined_table(table):
+        if is_lacking or (table.inlines and has_new_shape(table.before, table.after)):
             inlined = self._new_inlined_table(table.after)
             yield CreateInlinedTable(inlined.name, inlined.columns)
             yield InsertRows("ducklake_inlined_data_tables", (_registration(table.after, inlined),))
@@ -201,12 +202,6 @@ def _row_ids(rows: InlinedRows, first: int) -> np.ndarray[tuple[int], np.dtype[n
     if rows.row_ids is None:
         return np.arange(first, first + rows.rows.num_rows, dtype=np.int64)
     return np.asarray(rows.row_ids, dtype=np.int64)
-
-
-def _needs_inlined_table(table: StagedTable) -> bool:
-    if table.after is None:
-        return False
-    return (table.inlines and has_new_shape(table.before, table.after)) or _lacks_inlined_table(table)
 
 
 def _lacks_inlined_table(table: StagedTable) -> bool:

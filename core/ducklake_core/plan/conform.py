@@ -33,13 +33,13 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
         )
     arrays = []
     for column in columns:
-        name = found.get(column.name)
+        index = found.get(column.name)
         array = (
-            _default(column, data.num_rows) if name is None else conform_column(data.column(name), column, table_name)
+            _default(column, data.num_rows) if index is None else conform_column(data.column(index), column, table_name)
         )
         _refuse_nulls(array, column, table_name)
         arrays.append(array)
-    return pa.Table.from_arrays(arrays, schema=pa.schema([pa.field(c.name, arrow_type(c)) for c in columns]))
+    return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
 
 
 def conform_column(array: pa.ChunkedArray, column: Column, table_name: str) -> pa.ChunkedArray:
@@ -51,19 +51,19 @@ def conform_column(array: pa.ChunkedArray, column: Column, table_name: str) -> p
     return pa.chunked_array(chunks, type=target)
 
 
-def _match_names(names: Sequence[str], columns: Sequence[Column], table_name: str) -> dict[str, str]:
-    """Return the data's name of each column; names match regardless of case, each at most once."""
+def _match_names(names: Sequence[str], columns: Sequence[Column], table_name: str) -> dict[str, int]:
+    """Return the position of each column in the data; names match regardless of case, each at most once."""
     by_fold = {c.name.casefold(): c.name for c in columns}
-    found: dict[str, str] = {}
+    found: dict[str, int] = {}
     unknown: list[str] = []
-    for name in names:
+    for index, name in enumerate(names):
         column = by_fold.get(name.casefold())
         if column is None:
             unknown.append(name)
         elif column in found:
             raise SchemaMismatch(f"the data for '{table_name}' has column '{column}' twice", columns=[name])
         else:
-            found[column] = name
+            found[column] = index
     if unknown:
         close = get_close_matches(unknown[0], [c.name for c in columns], n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
@@ -118,8 +118,7 @@ def _conform_nested(array: pa.Array, column: Column, path: str) -> pa.Array:
         missing = [c.name for c in column.children if c.name not in found]
         if missing:
             raise SchemaMismatch(f"the data for '{path}' lacks fields {_quoted(missing)}", columns=missing)
-        names = [type_.get_field_index(found[c.name]) for c in column.children]
-        parts = [_conform(array.field(i), c, f"{path}.{c.name}") for i, c in zip(names, column.children, strict=True)]
+        parts = [_conform(array.field(found[c.name]), c, f"{path}.{c.name}") for c in column.children]
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
     if column.type == "list" and is_list(type_):
         plain_list = array.cast(pa.list_(type_.value_type))

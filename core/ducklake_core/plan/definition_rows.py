@@ -35,11 +35,13 @@ def definition_writes(before: TableVersion | None, after: TableVersion | None, s
 
 def has_new_shape(before: TableVersion | None, after: TableVersion) -> bool:
     """Tell whether inlined rows need a new table: for another name, other columns or another partitioning."""
-    return before is None or _shape(before) != _shape(after)
+    return before is not after and (before is None or _shape(before) != _shape(after))
 
 
 def has_new_version(before: TableVersion | None, after: TableVersion) -> bool:
     """Tell whether `ducklake_schema_versions` gets a row: comments and sort order leave it alone."""
+    if before is after:
+        return False
     return has_new_shape(before, after) or (before is not None and _plain(before.columns) != _plain(after.columns))
 
 

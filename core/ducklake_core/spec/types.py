@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -182,14 +183,17 @@ def _scalar_of_arrow(type_: pa.DataType, name: str) -> str:
 
 def arrow_type(column: Column) -> pa.DataType:
     """Return the Arrow type in which the values of a column are read."""
+    return _nested_arrow_type(column) if column.is_nested else scalar_arrow_type(column.type)
+
+
+@lru_cache(maxsize=1024)
+def _nested_arrow_type(column: Column) -> pa.DataType:
     if column.type == "struct":
         return pa.struct([arrow_field(c) for c in column.children])
     if column.type == "list":
         return pa.list_(pa.field("element", arrow_type(column.children[0])))
-    if column.type == "map":
-        key, value = column.children
-        return pa.map_(pa.field("key", arrow_type(key), nullable=False), pa.field("value", arrow_type(value)))
-    return scalar_arrow_type(column.type)
+    key, value = column.children
+    return pa.map_(pa.field("key", arrow_type(key), nullable=False), pa.field("value", arrow_type(value)))
 
 
 def scalar_arrow_type(type_: str) -> pa.DataType:
@@ -229,6 +233,7 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 # ------------------------------------------------------------------------------------------ the text
 
 
+@lru_cache(maxsize=1024)
 def decimal_parameters(type_: str) -> tuple[int, int] | None:
     """Return (precision, scale) of a decimal type text, None for any other type."""
     match = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", type_)
