@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import plain, single
+from ducklake_core.spec.arrays import FEW_ROWS, has_byte, plain, single
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.temporal_text import parse_timetz
 from ducklake_core.spec.text import from_text, to_text
@@ -158,6 +159,8 @@ def _cell_type(value: str) -> np.dtype:
 
 _INT16, _INT32, _INT64 = _cell_type(">i2"), _cell_type(">i4"), _cell_type(">i8")
 _BOOL, _FLOAT32, _FLOAT64 = _cell_type("u1"), _cell_type(">f4"), _cell_type(">f8")
+_PACKED = {_INT16: ">ih", _INT32: ">ii", _INT64: ">iq", _FLOAT32: ">if", _FLOAT64: ">id"}
+_BOOLEANS = {False: b"\x00\x00\x00\x01\x00", True: b"\x00\x00\x00\x01\x01"}
 _UUID = _cell_type("V16")
 _INTERVAL = np.dtype([("length", ">i4"), ("microseconds", ">i8"), ("days", ">i4"), ("months", ">i4")])
 _TIMETZ = np.dtype([("length", ">i4"), ("microseconds", ">i8"), ("zone", ">i4")])
@@ -198,10 +201,20 @@ def _packed(cells: np.ndarray, valid: np.ndarray | None) -> Cells:
 
 
 def _number_encoder(arrow: str, cell: np.dtype) -> Callable[[pa.Array], Cells]:
-    return lambda array: _fixed_cells(_values(array, arrow), cell, _validity(array))
+    pack = struct.Struct(_PACKED[cell]).pack
+    size = cell.itemsize - 4
+
+    def encode(array: pa.Array) -> Cells:
+        if len(array) <= FEW_ROWS:
+            return _few_cells([None if value is None else pack(size, value) for value in array.to_pylist()])
+        return _fixed_cells(_values(array, arrow), cell, _validity(array))
+
+    return encode
 
 
 def _boolean_cells(array: pa.Array) -> Cells:
+    if len(array) <= FEW_ROWS:
+        return _few_cells([None if value is None else _BOOLEANS[value] for value in array.to_pylist()])
     bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
     return _fixed_cells(bits[array.offset : array.offset + len(array)], _BOOL, _validity(array))
 
@@ -209,42 +222,58 @@ def _boolean_cells(array: pa.Array) -> Cells:
 def _bytes_cells(array: pa.Array) -> Cells:
     """Return the cells of a string or binary array: its bytes with a length before each value."""
     count = len(array)
+    if count <= FEW_ROWS:
+        values = array.view(pa.binary()).to_pylist()
+        return _few_cells([None if value is None else len(value).to_bytes(4, "big") + value for value in values])
     valid = _validity(array)
-    _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32, count + 1, array.offset * 4) if count else np.zeros(1, np.int32)
+    offsets = _offsets(array)
+    if valid is not None and (offsets[1:] - offsets[:-1])[~valid].any():  # Arrow lets a null have bytes
+        array = array.cast(pa.binary()).fill_null(b"")
+        offsets = _offsets(array)
+    lengths = (offsets[1:] - offsets[:-1]).astype(">i4")
     if valid is not None:
-        return _bytes_cells_with_nulls(array, valid)
-    lengths = np.diff(offsets)
+        lengths[~valid] = -1
     ends = offsets[1:] - offsets[0] + np.arange(4, 4 * count + 1, 4)
-    total = int(ends[-1]) if count else 0
-    data = np.empty(total, np.uint8)
-    is_length = np.zeros(total, bool)
-    positions = (ends - lengths - 4)[:, None] + _FOUR
-    is_length[positions] = True
-    data[positions] = lengths.astype(">i4").view(np.uint8).reshape(-1, 4)
-    if total > 4 * count:
-        data[~is_length] = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+    data = np.empty(int(ends[-1]), np.uint8)
+    is_value = np.ones(len(data), bool)
+    positions = np.concatenate((_START, ends[:-1]))[:, None] + _FOUR
+    is_value[positions] = False
+    data[positions] = lengths.view(np.uint8).reshape(-1, 4)
+    if len(data) > 4 * count:
+        data[is_value] = np.frombuffer(array.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
     return Cells(count, data, 0, ends)
 
 
+def _few_cells(cells: Sequence[bytes | None]) -> Cells:
+    """Return cells that were packed one by one; None is a null."""
+    found = [_NULL if cell is None else cell for cell in cells]
+    ends = np.fromiter(accumulate(map(len, found)), np.int64, len(found))
+    return Cells(len(found), np.frombuffer(b"".join(found), np.uint8), 0, ends)
+
+
+def _offsets(array: pa.Array) -> np.ndarray:
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
+
+
 _FOUR = np.arange(4)
-
-
-def _bytes_cells_with_nulls(array: pa.Array, valid: np.ndarray) -> Cells:
-    filled = _bytes_cells(array.fill_null(b"" if pa.types.is_binary(array.type) else ""))
-    ends = filled.ends if filled.ends is not None else np.zeros(0)
-    filled.data[(ends[~valid] - 4)[:, None] + _FOUR] = 0xFF
-    return filled
+_START = np.zeros(1, np.int64)
 
 
 def _text_cells(array: pa.Array, column: Column) -> Cells:
     text = to_text(array, column)
-    if column.is_nested and pc.any(pc.match_substring(text, "\x00")).as_py():
+    if column.is_nested and has_byte(text, 0) and pc.any(pc.match_substring(text, "\x00")).as_py():
         raise UnsupportedType(
             f"column '{column.name}' holds a NUL character inside a {column.type}: PostgreSQL cannot store that text",
             column=column.name,
         )
     return _bytes_cells(text)
+
+
+_bigint_cells = _number_encoder("<i8", _INT64)
+
+
+def _time_cells(array: pa.Array) -> Cells:
+    return _bigint_cells(array.view(pa.int64()))
 
 
 def _uuid_cells(array: pa.Array) -> Cells:
@@ -310,13 +339,13 @@ _ENCODERS: Mapping[str, Callable[[pa.Array], Cells]] = {
     "int8": _number_encoder("<i1", _INT16),
     "int16": _number_encoder("<i2", _INT16),
     "int32": _number_encoder("<i4", _INT32),
-    "int64": _number_encoder("<i8", _INT64),
+    "int64": _bigint_cells,
     "uint8": _number_encoder("<u1", _INT32),
     "uint16": _number_encoder("<u2", _INT32),
     "uint32": _number_encoder("<u4", _INT64),
     "float32": _number_encoder("<f4", _FLOAT32),
     "float64": _number_encoder("<f8", _FLOAT64),
-    "time": _number_encoder("<i8", _INT64),
+    "time": _time_cells,
     "timetz": _timetz_cells,
     "interval": _interval_cells,
     "varchar": _bytes_cells,

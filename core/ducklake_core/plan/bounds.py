@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
-from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.arrays import FEW_ROWS, plain
 from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
 
@@ -48,10 +49,17 @@ def _present(array: pa.Array, dtype: str) -> np.ndarray:
     return values[array.is_valid().to_numpy(zero_copy_only=False)] if array.null_count else values
 
 
+def _extremes(values: np.ndarray) -> tuple[int, int]:
+    if len(values) <= FEW_ROWS:
+        numbers = values.tolist()
+        return min(numbers), max(numbers)
+    return int(values.min()), int(values.max())
+
+
 def _number_finder(dtype: str, to_text: Callable[[int], str] = str) -> Callable[[pa.Array], Bounds]:
     def find(array: pa.Array) -> Bounds:
-        values = _present(array, dtype)
-        return to_text(int(values.min())), to_text(int(values.max()))
+        low, high = _extremes(_present(array, dtype))
+        return to_text(low), to_text(high)
 
     return find
 
@@ -59,10 +67,10 @@ def _number_finder(dtype: str, to_text: Callable[[int], str] = str) -> Callable[
 def _float_finder(dtype: str, to_text: Callable[[Any], str]) -> Callable[[pa.Array], Bounds]:  # Any: numpy's float
     def find(array: pa.Array) -> Bounds:
         values = _present(array, dtype)
-        bounds = (np.fmin.reduce(values), values.max())
-        # 0.0 and -0.0 are equal: the first one counts
-        first_zero = values[values == 0][:1]
-        low, high = (first_zero[0] if bound == 0 else bound for bound in bounds)
+        low, high = np.fmin.reduce(values), values.max()
+        if low == 0 or high == 0:  # 0.0 and -0.0 are equal: the first one counts
+            zero = values[values == 0][0]
+            low, high = (zero if bound == 0 else bound for bound in (low, high))
         return to_text(low), to_text(high)
 
     return find
@@ -73,7 +81,7 @@ def _float64_text(value: np.float64) -> str:
 
 
 def _boolean_bounds(array: pa.Array) -> Bounds:
-    return ("true" if pc.all(array).as_py() else "false"), ("true" if pc.any(array).as_py() else "false")
+    return ("false" if array.false_count else "true"), ("true" if array.true_count else "false")
 
 
 def _decimal_bounds(array: pa.Array, type_: str) -> Bounds:
@@ -83,7 +91,8 @@ def _decimal_bounds(array: pa.Array, type_: str) -> Bounds:
     # The unscaled value fits the lower half of Arrow's 128 bits.
     halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     values = halves[array.is_valid().to_numpy(zero_copy_only=False)] if array.null_count else halves
-    return _decimal_text(int(values.min()), precision, scale), _decimal_text(int(values.max()), precision, scale)
+    low, high = _extremes(values)
+    return _decimal_text(low, precision, scale), _decimal_text(high, precision, scale)
 
 
 def _decimal_text(unscaled: int, precision: int, scale: int) -> str:
@@ -110,11 +119,18 @@ def _string_bounds(array: pa.Array) -> Bounds:
     When both are, the part of the smaller before its NUL stands for it: two unknown bounds look like those of a column
     of nulls, and the extension would take the next rows' bounds for all.
     """
-    extremes = pc.min_max(plain(array))
-    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    low, high = _string_extremes(plain(array))
     if "\x00" in high:
         return low.partition("\x00")[0] if "\x00" in low else low, None
     return None if "\x00" in low else low, high
+
+
+def _string_extremes(array: pa.Array) -> tuple[str, str]:
+    if len(array) <= FEW_ROWS:
+        texts = [text for text in array.to_pylist() if text is not None]
+        return min(texts), max(texts)
+    extremes = pc.min_max(array)
+    return extremes["min"].as_py(), extremes["max"].as_py()
 
 
 def _timestamp_finder(ticks: int, suffix: str = "") -> Callable[[pa.Array], Bounds]:
@@ -150,9 +166,10 @@ def _text_key(text: str) -> str:
 
 def _float_key(text: str) -> tuple[bool, float]:
     value = float(text)
-    return (True, 0.0) if np.isnan(value) else (False, value)
+    return (True, 0.0) if math.isnan(value) else (False, value)
 
 
+@lru_cache(maxsize=1024)  # the bound of a table meets that of every new batch of rows
 def _moment_key(text: str) -> float:
     value = temporal.parse_timestamp(text, _NANOSECONDS)
     return math.copysign(math.inf, value) if abs(value) == temporal.INFINITE_TICKS else value

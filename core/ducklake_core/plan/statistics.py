@@ -7,7 +7,8 @@ while an unknown bound (None) costs nothing but speed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from operator import gt, lt
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -115,7 +116,7 @@ def _leaves(columns: Sequence[Column], *, repeated: bool) -> Iterator[tuple[Colu
 def _first(stats: ColumnStats) -> TableColumnStats:
     return TableColumnStats(
         stats.column_id,
-        None if stats.null_count is None else stats.null_count > 0,
+        _has_nulls(stats),
         stats.contains_nan,
         stats.min_value,
         stats.max_value,
@@ -126,20 +127,21 @@ def _first(stats: ColumnStats) -> TableColumnStats:
 def _widened(
     old: TableColumnStats, added: ColumnStats, leaf: tuple[Column, bool], record_count: int
 ) -> TableColumnStats:
-    new = _first(added)
-    low, high = _wider_bounds(old, added, leaf, record_count)
-    return replace(
-        old,
-        contains_null=_either(old.contains_null, new.contains_null),
-        contains_nan=_either(old.contains_nan, new.contains_nan),
-        min_value=low,
-        max_value=high,
-        extra_stats=old.extra_stats if old.extra_stats == added.extra_stats else None,
+    return TableColumnStats(
+        old.column_id,
+        _either(old.contains_null, _has_nulls(added)),
+        _either(old.contains_nan, added.contains_nan),
+        *_wider_bounds(old, added, leaf, record_count),
+        old.extra_stats if old.extra_stats == added.extra_stats else None,
     )
 
 
+def _has_nulls(stats: ColumnStats) -> bool | None:
+    return None if stats.null_count is None else stats.null_count > 0
+
+
 def _either(*flags: bool | None) -> bool | None:
-    return None if None in flags else any(flags)
+    return None if None in flags else True in flags
 
 
 def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: tuple[Column, bool], record_count: int) -> Bounds:
@@ -153,17 +155,19 @@ def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: tuple[Column,
 def _wider(one: TableColumnStats | ColumnStats, other: ColumnStats, leaf: Column) -> Bounds:
     key = order_of(leaf.type)
     try:
-        low = _chosen(one.min_value, other.min_value, lambda a, b: key(b) < key(a))
-        high = _chosen(one.max_value, other.max_value, lambda a, b: key(b) > key(a))
+        low = _chosen(one.min_value, other.min_value, key, lt)
+        high = _chosen(one.max_value, other.max_value, key, gt)
     except ValueError:  # a text that is no value of the type: whoever wrote it, the bounds are unknown now
         return UNKNOWN
     return low, high
 
 
-def _chosen(old: str | None, new: str | None, is_beyond: Callable[[str, str], bool]) -> str | None:
+def _chosen(
+    old: str | None, new: str | None, key: Callable[[str], Any], is_beyond: Callable[[Any, Any], bool]
+) -> str | None:  # Any: see order_of
     if old is None or new is None:
         return None
-    return new if old != new and is_beyond(old, new) else old
+    return new if old != new and is_beyond(key(new), key(old)) else old
 
 
 def _has_no_value(old: TableColumnStats, leaf: tuple[Column, bool], record_count: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import NO_TEXT, concatenated, list_lengths, list_members, text_scalar
+from ducklake_core.spec.arrays import (
+    FEW_ROWS,
+    NO_TEXT,
+    concatenated,
+    filled,
+    has_byte,
+    list_lengths,
+    list_members,
+    text_scalar,
+)
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
 from ducklake_core.spec.types import arrow_field, arrow_type
 
@@ -60,12 +69,15 @@ def _member(array: pa.Array, column: Column) -> pa.Array:
         text = scalar_to_text(array, column.type)
         if not _BARE.fullmatch(column.type):
             text = _quoted(text)
-    return text.fill_null("NULL")
+    return filled(text, "NULL")
 
 
 def _quoted(text: pa.Array) -> pa.Array:
-    escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), "'", "\\'")
-    return concatenated("'", escaped, "'")
+    if has_byte(text, ord("\\")):
+        text = pc.replace_substring(text, "\\", "\\\\")
+    if has_byte(text, ord("'")):
+        text = pc.replace_substring(text, "'", "\\'")
+    return concatenated("'", text, "'")
 
 
 def _quoted_name(name: str) -> str:
@@ -92,10 +104,14 @@ def _map_to_text(array: pa.Array, column: Column) -> pa.Array:
 
 def _joined(array: pa.Array, members: pa.Array, opening: str, closing: str) -> pa.Array:
     """Join the texts of the members of each list; `members` are those of the lists that are not null, in order."""
-    offsets = np.concatenate(([0], np.cumsum(list_lengths(array)))).astype(np.int32)
-    lists = pa.ListArray.from_arrays(pa.array(offsets), members)
-    text = concatenated(opening, pc.call_function("binary_join", [lists, text_scalar(",")]), closing)
-    return _with_nulls_of(array, text)
+    offsets = np.zeros(len(array) + 1, np.int32)
+    list_lengths(array).cumsum(out=offsets[1:])
+    if len(array) <= FEW_ROWS:
+        texts = members.to_pylist()
+        lists = [",".join(texts[start:end]) for start, end in pairwise(offsets.tolist())]
+        return _with_nulls_of(array, pa.array([opening + one + closing for one in lists], pa.string()))
+    joined = pc.call_function("binary_join", [pa.ListArray.from_arrays(pa.array(offsets), members), text_scalar(",")])
+    return _with_nulls_of(array, concatenated(opening, joined, closing))
 
 
 def _with_nulls_of(array: pa.Array, text: pa.Array) -> pa.Array:
