@@ -24,7 +24,7 @@ check: $(ENVIRONMENT) ## check format, lint, types, import rules and run the uni
 	@$(BIN)/pytest -m "not slow" --numprocesses auto --hypothesis-profile=check $(ARGS) tests/unit
 
 bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the floor (ARGS="--help" for the options)
-	@$(BIN)/python benchmarks/commit.py $(ARGS)
+	@$(BIN)/python -m benchmarks.commit $(ARGS)
 
 fuzz: $(ENVIRONMENT) ## repeat the random walks of the tests for long
 	@$(BIN)/pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
