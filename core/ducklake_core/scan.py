@@ -103,7 +103,8 @@ def read_rows(
         )
         for file in listing.files
     ]
-    return pa.concat_tables([needed_schema.empty_table(), *tables])
+    # Not `empty_table()`: that one cannot make a list of an extension type.
+    return pa.concat_tables([pa.Table.from_batches([], needed_schema), *tables])
 
 
 def count_rows(

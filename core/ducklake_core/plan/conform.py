@@ -12,9 +12,9 @@ from difflib import get_close_matches
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ducklake_core.errors import NotNullViolation, SchemaMismatch, UnsupportedType
+from ducklake_core.errors import CorruptCatalog, NotNullViolation, SchemaMismatch, UnsupportedType
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.arrays import leaves, plain
 from ducklake_core.spec.text import from_text, parse_literal
 from ducklake_core.spec.types import arrow_type, is_list
 
@@ -45,10 +45,11 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
 def conform_column(array: pa.ChunkedArray, column: Column, table_name: str) -> pa.ChunkedArray:
     """Return one column in the table's type; the common case copies nothing."""
     target = arrow_type(column)
-    if array.type == target:
-        return array
-    chunks = [_conform(chunk, column, f"{table_name}.{column.name}") for chunk in array.chunks]
-    return pa.chunked_array(chunks, type=target)
+    if array.type != target:
+        chunks = [_conform(chunk, column, f"{table_name}.{column.name}") for chunk in array.chunks]
+        array = pa.chunked_array(chunks, type=target)
+    _refuse_impossible(array, column, table_name)
+    return array
 
 
 def _match_names(names: Sequence[str], columns: Sequence[Column], table_name: str) -> dict[str, int]:
@@ -83,6 +84,43 @@ def _default(column: Column, rows: int) -> pa.ChunkedArray:
         )
     scalar = parse_literal(column.default_value, column)
     return pa.chunked_array([pa.repeat(scalar, rows)], type=target)
+
+
+def _refuse_impossible(array: pa.ChunkedArray, column: Column, table_name: str) -> None:
+    """Refuse values that Arrow's type allows and DuckLake's does not."""
+    checks = {node.type: _IS_POSSIBLE[node.type] for node in column.walk() if node.type in _IS_POSSIBLE}
+    for chunk in array.chunks if checks else ():
+        for leaf, values in leaves(chunk, column):
+            if leaf.type in checks and len(values) and not checks[leaf.type](values):
+                raise SchemaMismatch(
+                    f"column '{table_name}.{column.name}' has a value that is no {leaf.type}: {_RANGES[leaf.type]}",
+                    column=column.name,
+                )
+
+
+def _is_between(low: int, high: int) -> Callable[[pa.Array], bool]:
+    def check(values: pa.Array) -> bool:
+        bounds = pc.min_max(values)
+        lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
+        return lowest is None or (lowest >= low and highest <= high)
+
+    return check
+
+
+_TIMETZ = (
+    r"^(([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?|24:00(:00(\.0{1,6})?)?)"
+    r"[+-](0\d|1[0-5])(:[0-5]\d(:[0-5]\d)?)?$"
+)
+_RANGES = {
+    "int128": "it needs more than 128 bits",
+    "uint128": "it is below zero or needs more than 128 bits",
+    "timetz": "write it as '12:34:56.789+02:00'",
+}
+_IS_POSSIBLE: Mapping[str, Callable[[pa.Array], bool]] = {
+    "int128": _is_between(-(2**127), 2**127 - 1),
+    "uint128": _is_between(0, 2**128 - 1),
+    "timetz": lambda values: bool(pc.all(pc.match_substring_regex(values, _TIMETZ), min_count=0).as_py()),
+}
 
 
 def _refuse_nulls(array: pa.ChunkedArray, column: Column, table_name: str) -> None:
@@ -150,7 +188,7 @@ def _conform_scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
         if column.type == "float32" and pa.types.is_float64(storage.type):
             return _narrowed(storage)
         return storage.cast(target, safe=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, CorruptCatalog) as error:
         raise SchemaMismatch(
             f"column '{path}' is {column.type}, and the data ({array.type}) has a value that does not fit: {error}",
             column=path,
