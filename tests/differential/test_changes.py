@@ -140,7 +140,10 @@ def test_several_changes_in_one_transaction(pair: Pair) -> None:
     pair.unordered_deletes = True
     with_rows(pair, 8, 30)
     pair.step(lambda lake: lake.create_table("u", {"j": "int64"}), "CREATE TABLE u (j BIGINT)")
-    pair.step(insert_and_delete, "BEGIN; INSERT INTO t VALUES (5, 'x5 2'), (6, 'x6 2'); DELETE FROM t WHERE s IN ('x1', 'x5 2'); COMMIT")
+    pair.step(
+        insert_and_delete,
+        "BEGIN; INSERT INTO t VALUES (5, 'x5 2'), (6, 'x6 2'); DELETE FROM t WHERE s IN ('x1', 'x5 2'); COMMIT",
+    )
     pair.step(update_and_delete, "BEGIN; UPDATE t SET s = 'u' WHERE i IN (2, 3); DELETE FROM t WHERE i = 3; COMMIT")
     pair.step(two_tables, "BEGIN; DELETE FROM t WHERE i = 4; INSERT INTO u VALUES (1); COMMIT")
 
@@ -156,6 +159,7 @@ def test_delete_from_partitions(pair: Pair) -> None:
 
 def test_both_go_on_after_flush_and_merge(pair: Pair) -> None:
     """Maintenance is the extension's; it is done to both lakes, and both sides read and change what it leaves."""
+    pair.unordered_deletes = True
     with_rows(pair, 8, 30, 30)
     pair.update("t", {"s": "new"}, "s = 'new'", "i = 2")
     pair.delete("t", "i = 3")

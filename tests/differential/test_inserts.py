@@ -141,22 +141,34 @@ def test_old_rows_of_both_kinds_after_the_columns_changed(pair: Pair) -> None:
     pair.insert("t", "SELECT i, i, TIMESTAMP '2020-01-01' FROM range(20) r(i)")
 
 
-SCALARS = "b BOOLEAN, i SMALLINT, u UINTEGER, big UBIGINT, f FLOAT, g DOUBLE, d DECIMAL(9,2), w DECIMAL(38,3), dt DATE, tm TIME, ts TIMESTAMP, tz TIMESTAMPTZ, s VARCHAR, x BLOB, id UUID"
+SCALARS = {
+    "b": ("BOOLEAN", "true", "false"),
+    "i": ("SMALLINT", "1", "-32768"),
+    "u": ("UINTEGER", "2", "0"),
+    "big": ("UBIGINT", "18446744073709551615", "0"),
+    "f": ("FLOAT", "1.5::FLOAT", "'-inf'::FLOAT"),
+    "g": ("DOUBLE", "2.5::DOUBLE", "'inf'::DOUBLE"),
+    "d": ("DECIMAL(9,2)", "3.25", "-9999999.99"),
+    "w": ("DECIMAL(38,3)", "4.125", "0"),
+    "dt": ("DATE", "'2024-02-29'", "'0001-01-01'"),
+    "tm": ("TIME", "'12:34:56.789'", "'00:00:00'"),
+    "ts": ("TIMESTAMP", "'2024-02-29 12:34:56.789'", "'0001-01-01'"),
+    "tz": ("TIMESTAMPTZ", "'2024-02-29 12:34:56+02'", "'9999-12-31 23:59:59+00'"),
+    "s": ("VARCHAR", "'é'", "''"),
+    "x": ("BLOB", "'\\x00\\xFF'::BLOB", "''::BLOB"),
+    "id": ("UUID", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'", "'00000000-0000-0000-0000-000000000000'"),
+}
 ROWS = [
-    "(true, 1, 2, 18446744073709551615, 1.5::FLOAT, 2.5::DOUBLE, 3.25, 4.125, '2024-02-29', '12:34:56.789', '2024-02-29 12:34:56.789', '2024-02-29 12:34:56+02', 'é', '\\x00\\xFF'::BLOB, '6ba7b810-9dad-11d1-80b4-00c04fd430c8')",
-    "(false, -32768, 0, 0, '-inf'::FLOAT, 'inf'::DOUBLE, -9999999.99, 0, '0001-01-01', '00:00:00', '0001-01-01', '9999-12-31 23:59:59+00', '', ''::BLOB, '00000000-0000-0000-0000-000000000000')",
-    "(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    *(f"({', '.join(facts[index] for facts in SCALARS.values())})" for index in (1, 2)),
+    f"({', '.join('NULL' for _ in SCALARS)})",
 ]
 
 
-def scalar_schema() -> dict[str, str]:
-    return dict(part.strip().split(" ", 1) for part in SCALARS.replace("(9,2)", "(9;2)").replace("(38,3)", "(38;3)").split(","))
-
-
 def test_statistics_of_scalars_inlined_and_in_files(pair: Pair) -> None:
-    schema = {name: type_.replace(";", ",") for name, type_ in scalar_schema().items()}
+    schema = {name: type_ for name, (type_, *_) in SCALARS.items()}
+    columns = ", ".join(f"{name} {type_}" for name, type_ in schema.items())
     for table in ("small", "large"):
-        pair.step(lambda lake, table=table: lake.create_table(table, schema), f"CREATE TABLE {table} ({SCALARS})")  # type: ignore[misc] # bound now
+        pair.step(lambda lake, table=table: lake.create_table(table, schema), f"CREATE TABLE {table} ({columns})")  # type: ignore[misc] # bound now
     pair.insert("small", f"VALUES {ROWS[0]}")
     pair.insert("small", f"VALUES {ROWS[1]}, {ROWS[2]}")
     for rows in (ROWS[:1], ROWS[1:]):
@@ -175,7 +187,9 @@ def test_first_rows_of_only_nulls(pair: Pair) -> None:
 
 
 def test_statistics_of_nan(pair: Pair) -> None:
-    pair.step(lambda lake: lake.create_table("t", {"f": "float32", "g": "float64"}), "CREATE TABLE t (f FLOAT, g DOUBLE)")
+    pair.step(
+        lambda lake: lake.create_table("t", {"f": "float32", "g": "float64"}), "CREATE TABLE t (f FLOAT, g DOUBLE)"
+    )
     pair.insert("t", "VALUES ('nan', 1), (2, 'nan')")
     pair.insert("t", "SELECT i, i FROM range(20) r(i)")
     pair.insert("t", "SELECT 'nan', i FROM range(20) r(i)")
@@ -199,8 +213,15 @@ NESTED_ROWS = (
 
 
 def test_nested_values_nulls_and_empty_lists(pair: Pair) -> None:
-    pair.ignored |= dict.fromkeys(("l", "ll", "m", "s"), "nested texts without blanks, so that both syntaxes can be told apart")
-    schema = {"l": "INTEGER[]", "ll": "VARCHAR[][]", "m": "MAP(VARCHAR, INTEGER)", "s": "STRUCT(a INTEGER, b VARCHAR[])"}
+    pair.ignored |= dict.fromkeys(
+        ("l", "ll", "m", "s"), "nested texts without blanks, so that both syntaxes can be told apart"
+    )
+    schema = {
+        "l": "INTEGER[]",
+        "ll": "VARCHAR[][]",
+        "m": "MAP(VARCHAR, INTEGER)",
+        "s": "STRUCT(a INTEGER, b VARCHAR[])",
+    }
     pair.step(lambda lake: lake.create_table("t", schema), f"CREATE TABLE t ({NESTED})")
     pair.insert("t", f"VALUES {NESTED_ROWS}")
     pair.insert("t", "VALUES ([7], [['zz']], MAP {'zz': 9}, {'a': -1, 'b': ['_']})")
@@ -214,13 +235,22 @@ def test_a_lists_empty_side_is_one_null_slot_in_a_file(pair: Pair) -> None:
     pair.insert("t", "SELECT [1, 2] FROM range(20)")
 
 
-PARTITIONED = "SELECT i, 'n' || (i % 3), TIMESTAMP '2024-01-31 22:00:00' + INTERVAL (i) HOUR, i % 2 = 0 FROM range(40) r(i)"
+PARTITIONED = (
+    "SELECT i, 'n' || (i % 3), TIMESTAMP '2024-01-31 22:00:00' + INTERVAL (i) HOUR, i % 2 = 0 FROM range(40) r(i)"
+)
 
 
 @pytest.mark.parametrize(
     "keys",
-    [["name"], ["year(ts)", "month(ts)"], ["day(ts)", "name"], ["bucket(3, id)"], ["flag", "bucket(2, name)"], ["hour(ts)"]],
-    ids=lambda keys: " ".join(keys),
+    [
+        ["name"],
+        ["year(ts)", "month(ts)"],
+        ["day(ts)", "name"],
+        ["bucket(3, id)"],
+        ["flag", "bucket(2, name)"],
+        ["hour(ts)"],
+    ],
+    ids=" ".join,
 )
 def test_large_inserts_into_partitions(pair: Pair, keys: list[str]) -> None:
     pair.step(
@@ -237,7 +267,10 @@ def test_large_inserts_into_partitions(pair: Pair, keys: list[str]) -> None:
 
 
 def test_odd_partition_values_make_the_same_directories(pair: Pair) -> None:
-    pair.step(lambda lake: lake.create_table("t", {"Na me": "varchar", "i": "int32"}), 'CREATE TABLE t ("Na me" VARCHAR, i INTEGER)')
+    pair.step(
+        lambda lake: lake.create_table("t", {"Na me": "varchar", "i": "int32"}),
+        'CREATE TABLE t ("Na me" VARCHAR, i INTEGER)',
+    )
     pair.step(lambda lake: lake.set_partitioning("t", ['"Na me"']), 'ALTER TABLE t SET PARTITIONED BY ("Na me")')
     for value in ("a/b c=d", "ü%", "", "..", "it's"):
         text = value.replace("'", "''")

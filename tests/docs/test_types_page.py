@@ -18,7 +18,15 @@ from ducklake_core.spec.types import SCALARS, arrow_type, build_column, parse_ty
 
 PAGE = Path(__file__).parents[2] / "docs" / "types.md"
 HEADER = ("DuckLake", "Arrow", "Spark", "inlined in PostgreSQL", "inlined in SQLite", "Parquet")
-TYPES = (*SCALARS, "decimal(9,2)", "decimal(18,2)", "decimal(38,2)", "int32[]", "struct(a int32)", "map(varchar, int32)")
+TYPES = (
+    *SCALARS,
+    "decimal(9,2)",
+    "decimal(18,2)",
+    "decimal(38,2)",
+    "int32[]",
+    "struct(a int32)",
+    "map(varchar, int32)",
+)
 NONE = "–"
 SPARK_DIGITS = 38  # https://spark.apache.org/docs/latest/sql-ref-datatypes.html: DecimalType
 
@@ -31,7 +39,11 @@ def test_the_table_of_types_is_what_the_code_does() -> None:
 
 def table_lines() -> list[str]:
     rows = [row_of(type_) for type_ in TYPES]
-    return [_line(HEADER), _line(["---"] * len(HEADER)), *(_line(f"`{c}`" if c != NONE else c for c in r) for r in rows)]
+    return [
+        _line(HEADER),
+        _line(["---"] * len(HEADER)),
+        *(_line(f"`{c}`" if c != NONE else c for c in r) for r in rows),
+    ]
 
 
 def row_of(type_: str) -> list[str]:

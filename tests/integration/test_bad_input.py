@@ -183,7 +183,7 @@ def test_the_last_column_stays(lake: Lake) -> None:
     lake.drop_column("t", "n")
     lake.drop_column("t", "name")
 
-    with pytest.raises(InvalidInput, match="'id' of 'main.t' is the last one"):
+    with pytest.raises(InvalidInput, match=r"'id' of 'main\.t' is the last one"):
         lake.drop_column("t", "id")
 
 
@@ -219,13 +219,18 @@ def test_nul_in_a_string_is_a_string(lake: Lake) -> None:
 # ------------------------------------------------------------------------------------------ broken files
 
 
+def into_directory(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 BREAKAGES: dict[str, Callable[[Path], object]] = {
     "missing": lambda file: file.unlink(),
     "empty": lambda file: file.write_bytes(b""),
     "truncated": lambda file: file.write_bytes(file.read_bytes()[:-20]),
     "no Parquet": lambda file: file.write_bytes(b"PAR1 but not really PAR1"),
     "damaged inside": lambda file: file.write_bytes(b"PAR1" + b"\xff" * 60 + file.read_bytes()[64:]),
-    "a directory": lambda file: (file.unlink(), file.mkdir()),
+    "a directory": into_directory,
 }
 
 

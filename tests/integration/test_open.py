@@ -33,7 +33,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_a_database_without_a_lake(catalog: Catalog) -> None:
     run(catalog, "CREATE TABLE other (i INTEGER)")
 
-    with pytest.raises(NoLakeFound, match="no table 'ducklake_metadata'.*metadata_schema"):
+    with pytest.raises(NoLakeFound, match=r"no table 'ducklake_metadata'.*metadata_schema"):
         Lake.open(catalog.url)
 
 
@@ -85,7 +85,9 @@ def test_newer_and_unknown_formats_are_refused(catalog: Catalog, version: str) -
     ],
     ids=["version", "data path"],
 )
-def test_metadata_that_lacks_something(catalog: Catalog, statement: str, error: type[CatalogError], message: str) -> None:
+def test_metadata_that_lacks_something(
+    catalog: Catalog, statement: str, error: type[CatalogError], message: str
+) -> None:
     Lake.create(catalog.url, catalog.data_path).close()
     run(catalog, statement)
 
@@ -172,7 +174,15 @@ def test_attach_strings_of_duckdb_open_the_same_lake(catalog: Catalog, shared_or
 
 @pytest.mark.parametrize(
     "address",
-    ["", "lake", "mysql://u:pw-secret@h/db", "duckdb:///x", "sqlite://", "sqlite:///:memory:", "ducklake:postgres:nonsense"],
+    [
+        "",
+        "lake",
+        "mysql://u:pw-secret@h/db",
+        "duckdb:///x",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "ducklake:postgres:nonsense",
+    ],
 )
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(InvalidInput, match="sqlite:///") as error:

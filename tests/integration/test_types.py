@@ -123,8 +123,18 @@ NO_VALUE: dict[str, tuple[str, Callable[[], pa.Array], type[DuckLakeError], str]
         "microsecond",
     ),
     "time with offset that is none": ("timetz", lambda: pa.array(["noon"]), SchemaMismatch, "no timetz"),
-    "int128 too large": ("int128", lambda: pa.array([Decimal(2**127)], pa.decimal256(39, 0)), SchemaMismatch, "no int128"),
-    "uint128 below zero": ("uint128", lambda: pa.array([Decimal(-1)], pa.decimal256(39, 0)), SchemaMismatch, "no uint128"),
+    "int128 too large": (
+        "int128",
+        lambda: pa.array([Decimal(2**127)], pa.decimal256(39, 0)),
+        SchemaMismatch,
+        "no int128",
+    ),
+    "uint128 below zero": (
+        "uint128",
+        lambda: pa.array([Decimal(-1)], pa.decimal256(39, 0)),
+        SchemaMismatch,
+        "no uint128",
+    ),
     "uuid that is none": ("uuid", lambda: pa.array(["not a uuid"]), SchemaMismatch, "not a uuid"),
     "decimal too wide": (
         "decimal(4,1)",
@@ -173,14 +183,16 @@ def test_arrow_types_without_a_home_are_refused_by_name(catalog: Catalog, type_:
         assert catalog.dump() == before
 
 
-def test_a_lake_with_values_we_cannot_read_says_so_for_those_columns_only(catalog: Catalog, shared_oracle: Oracle) -> None:
+def test_a_lake_with_values_we_cannot_read_says_so_for_those_columns_only(
+    catalog: Catalog, shared_oracle: Oracle
+) -> None:
     attach(shared_oracle, catalog, "lake")
     shared_oracle.execute("CREATE TABLE lake.t (i INTEGER, v VARIANT); INSERT INTO lake.t VALUES (1, 'x')")
 
     with Lake.open(catalog.url) as lake:
         assert lake.table("t").read(columns=["i"]).to_pylist() == [{"i": 1}]
         assert lake.table("t").count() == 1
-        with pytest.raises(UnsupportedType, match="'v'.*variant"):
+        with pytest.raises(UnsupportedType, match=r"'v'.*variant"):
             lake.table("t").read()
 
 
