@@ -1,32 +1,64 @@
-"""Inlined rows in bulk: PostgreSQL's binary COPY, for batches where one statement with arrays is slower."""
+"""Inlined rows in bulk, straight through the driver: PostgreSQL's binary COPY, SQLite's executemany."""
 
 from __future__ import annotations
 
-from psycopg import sql
+from functools import lru_cache
 
-from ducklake_core.catalog import postgres_values
+from psycopg import sql
+from sqlalchemy import Table, insert
+from sqlalchemy.dialects import sqlite
+
+from ducklake_core.catalog import postgres_values, sqlite_values
 from ducklake_core.catalog.database import Session
+from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.plan.writes import InsertInlined
 
-# Measured with 23 mixed columns: arrays in one statement win to some 50 rows (no exchange of their own), COPY after.
-BULK_ROWS = 50
+# Measured with 23 mixed columns (docs/adr/0002-arrays-or-copy.md): on loopback arrays win to some 80 rows, and lose 5 %
+# at 100 to 200. They need two answers of the server less than a COPY, which any network makes up for.
+BULK_ROWS = 100
 
 
 def is_bulk(session: Session, write: InsertInlined) -> bool:
-    return session.dialect.name == "postgresql" and write.rows.num_rows > BULK_ROWS
+    """Tell whether rows go this way; else they are one of the statements of the commit."""
+    return not session.dialect.has_pipeline or write.rows.num_rows > BULK_ROWS
 
 
-def copy_rows(session: Session, write: InsertInlined) -> None:
-    """Send the rows as one binary COPY."""
-    session.begin()
+def insert_rows(session: Session, write: InsertInlined) -> None:
+    """Insert the rows within the transaction of the session."""
+    if session.dialect.name == "sqlite":
+        _insert_many(session, write)
+    else:
+        _copy(session, write)
+
+
+def _copy(session: Session, write: InsertInlined) -> None:
     cells = [
         postgres_values.int64_cells(write.row_ids),
         postgres_values.constant_cells(int(write.begin), write.rows.num_rows),
         postgres_values.constant_cells(None, write.rows.num_rows),
         *(postgres_values.encode_column(write.rows.column(i), c) for i, c in enumerate(write.columns)),
     ]
-    schema = session.database.url.metadata_schema
-    target = sql.Identifier(schema, write.name) if schema else sql.Identifier(write.name)
-    statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(target)
-    with session.driver.cursor().copy(statement) as copy:
-        copy.write(postgres_values.copy_buffer(cells))
+    encoded = postgres_values.copy_buffer(cells)
+    session.begin()
+    with session.driver.cursor().copy(_copy_statement(session.database.url.metadata_schema, write.name)) as copy:
+        copy.write(encoded)
+
+
+@lru_cache(maxsize=512)
+def _copy_statement(schema: str | None, name: str) -> bytes:
+    target = sql.Identifier(schema, name) if schema else sql.Identifier(name)
+    return sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(target).as_bytes()
+
+
+def _insert_many(session: Session, write: InsertInlined) -> None:
+    begin = int(write.begin)
+    values = sqlite_values.encode_rows(write.rows, write.columns)
+    rows = [(row_id, begin, None, *row) for row_id, row in zip(write.row_ids.tolist(), values, strict=True)]
+    table = inlined_table(write.name, write.columns, "sqlite", None, write.stored_names)
+    session.begin()
+    session.driver.executemany(_insert_statement(table), rows)
+
+
+@lru_cache(maxsize=512)
+def _insert_statement(table: Table) -> str:
+    return str(insert(table).compile(dialect=sqlite.dialect()))

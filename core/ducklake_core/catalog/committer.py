@@ -16,7 +16,7 @@ from tenacity import Retrying
 
 from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
-from ducklake_core.catalog.bulk import copy_rows, is_bulk
+from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
 from ducklake_core.catalog.statements import statements_of
 from ducklake_core.errors import (
@@ -240,7 +240,7 @@ def _write(session: Session, plan: CommitPlan | None, closing: list[Statement], 
         session.run(statements)
         statements = []
     for rows in bulk:
-        copy_rows(session, rows)
+        insert_rows(session, rows)
     faults.at("before_commit")
     was_in_doubt, pending.in_doubt = pending.in_doubt, True
     try:

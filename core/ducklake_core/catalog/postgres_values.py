@@ -9,7 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import FEW_ROWS, has_byte, plain, single
+from ducklake_core.spec.arrays import FEW_ROWS, has_text, plain, single
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.temporal_text import parse_timetz
 from ducklake_core.spec.text import from_text, to_text
@@ -68,6 +70,9 @@ class Cells:
     ends: np.ndarray | None = None
 
 
+Encoder: TypeAlias = Callable[[pa.Array], Cells]
+
+
 def postgres_type(column: Column) -> PostgresType:
     """Return the type of a column in the table of inlined rows."""
     name = inlined_type(column, "postgresql")
@@ -76,14 +81,18 @@ def postgres_type(column: Column) -> PostgresType:
 
 def encode_column(array: pa.Array | pa.ChunkedArray, column: Column) -> Cells:
     """Return the cells of values of type `arrow_type(column)`."""
-    array = plain(single(array))
+    return encoder_of(column)(plain(single(array)))
+
+
+def encoder_of(column: Column) -> Encoder:
+    """Return what makes cells of an array of type `arrow_type(column)` without extension type."""
     encode = _ENCODERS.get(column.type)
     if encode is not None:
-        return encode(array)
+        return encode
     parameters = decimal_parameters(column.type)
     if parameters is not None:
-        return _numeric_cells(array, *parameters)
-    return _text_cells(array, column)
+        return partial(_numeric_cells, precision=parameters[0], scale=parameters[1])
+    return partial(_text_cells, column=column)
 
 
 def int64_cells(values: np.ndarray) -> Cells:
@@ -200,7 +209,7 @@ def _packed(cells: np.ndarray, valid: np.ndarray | None) -> Cells:
     return Cells(count, data[keep.reshape(-1)], 0, np.cumsum(np.where(valid, width, 4)))
 
 
-def _number_encoder(arrow: str, cell: np.dtype) -> Callable[[pa.Array], Cells]:
+def _number_encoder(arrow: str, cell: np.dtype) -> Encoder:
     pack = struct.Struct(_PACKED[cell]).pack
     size = cell.itemsize - 4
 
@@ -261,7 +270,7 @@ _START = np.zeros(1, np.int64)
 
 def _text_cells(array: pa.Array, column: Column) -> Cells:
     text = to_text(array, column)
-    if column.is_nested and has_byte(text, 0) and pc.any(pc.match_substring(text, "\x00")).as_py():
+    if column.is_nested and has_text(text, "\x00"):
         raise UnsupportedType(
             f"column '{column.name}' holds a NUL character inside a {column.type}: PostgreSQL cannot store that text",
             column=column.name,
@@ -334,7 +343,7 @@ def _large_groups(array: pa.Array, padding: int, group_count: int) -> tuple[np.n
     return negative, digits.reshape(count, group_count, 4) @ np.array([1000, 100, 10, 1], np.int16)
 
 
-_ENCODERS: Mapping[str, Callable[[pa.Array], Cells]] = {
+_ENCODERS: Mapping[str, Encoder] = {
     "boolean": _boolean_cells,
     "int8": _number_encoder("<i1", _INT16),
     "int16": _number_encoder("<i2", _INT16),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, assert_never
 
@@ -25,10 +25,11 @@ from sqlalchemy import (
 from sqlalchemy import column as sql_column
 from sqlalchemy.schema import CreateTable
 
-from ducklake_core.catalog import postgres_values, sqlite_values
+from ducklake_core.catalog import postgres_values
 from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
 from ducklake_core.catalog.raw_binary import RawBinary
+from ducklake_core.model import Column
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
     DeleteRows,
@@ -40,6 +41,7 @@ from ducklake_core.plan.writes import (
     UpdateRows,
     Write,
 )
+from ducklake_core.spec.arrays import plain, single
 
 BIGINT_OID = 20
 
@@ -70,22 +72,22 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:
 
 
 def insert_inlined(session: Session, write: InsertInlined) -> Statement:
-    """Return the statement that inserts inlined rows, all in one round trip."""
+    """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; SQLite's go by `bulk.py`."""
     table = _inlined(session, write)
-    if session.dialect.name == "sqlite":
-        begin = int(write.begin)
-        values = sqlite_values.encode_rows(write.rows, write.columns)
-        names = [f"c{i}" for i in range(len(write.columns) + 3)]
-        rows = zip(write.row_ids.tolist(), values, strict=True)
-        return Statement(
-            _insert_positional(table), [dict(zip(names, (i, begin, None, *v), strict=True)) for i, v in rows]
-        )
     parameters: dict[str, Any] = {"begin": int(write.begin), "row_id": _int64_array(write.row_ids)}
-    for index, column in enumerate(write.columns):
-        cells = postgres_values.encode_column(write.rows.column(index), column)
-        oid = postgres_values.postgres_type(column).oid
-        parameters[f"c{index}"] = RawBinary(postgres_values.array_parameter(cells, oid))
+    for (name, encode, oid), values in zip(_arrays(write.columns), write.rows.itercolumns(), strict=True):
+        cells = encode(plain(single(values)))
+        parameters[name] = RawBinary(postgres_values.array_parameter(cells, oid))
     return Statement(_insert_unnested(table), parameters)
+
+
+@lru_cache(maxsize=512)
+def _arrays(columns: tuple[Column, ...]) -> Sequence[tuple[str, postgres_values.Encoder, int]]:
+    """Return the name, the encoder and the element type of each array of `_insert_unnested`."""
+    return [
+        (f"c{index}", postgres_values.encoder_of(column), postgres_values.postgres_type(column).oid)
+        for index, column in enumerate(columns)
+    ]
 
 
 def _table(session: Session, name: str) -> Table:
@@ -142,11 +144,6 @@ def _end(table: Table, keys: tuple[str, ...]) -> Update:
 @lru_cache(maxsize=256)
 def _delete(table: Table, keys: tuple[str, ...]) -> Delete:
     return delete(table).where(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
-
-
-@lru_cache(maxsize=512)
-def _insert_positional(table: Table) -> Insert:
-    return insert(table).values({c: bindparam(f"c{i}", type_=c.type) for i, c in enumerate(table.columns)})
 
 
 @lru_cache(maxsize=512)

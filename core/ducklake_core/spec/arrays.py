@@ -35,10 +35,12 @@ def concatenated(*parts: pa.Array | str, between: str = "") -> pa.Array:
     return pc.call_function("binary_join_element_wise", scalars)
 
 
-def has_byte(text: pa.Array, byte: int) -> bool:
-    """Tell whether a byte may occur in an array of texts: False is certain, and quick where a kernel would not be."""
-    data = text.buffers()[2]
-    return data is not None and byte in data.to_pybytes()
+def has_text(texts: pa.Array, part: str) -> bool:
+    """Tell whether a part occurs in any of some texts. A look at all bytes is quick, and nearly always says no."""
+    data = texts.buffers()[2]
+    if data is None or part.encode() not in data.to_pybytes():
+        return False
+    return bool(pc.any(pc.match_substring(texts, part)).as_py())
 
 
 def filled(text: pa.Array, instead: str) -> pa.Array:

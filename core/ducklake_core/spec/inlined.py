@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import leaves, plain, single
+from ducklake_core.spec.arrays import has_text, leaves, plain, single
 from ducklake_core.spec.types import decimal_parameters
 
 # Names the table of inlined rows has itself, or the extension refuses there (compared regardless of case).
@@ -84,7 +83,7 @@ def find_unstorable(table: pa.Table, columns: Sequence[Column], dialect: str) ->
     for index, column in enumerate(columns):
         if column.is_nested and any(node.type in ("varchar", "json") for node in column.walk()):
             for leaf, values in leaves(single(table.column(index)), column):
-                if leaf.type in ("varchar", "json") and pc.any(pc.match_substring(plain(values), "\x00")).as_py():
+                if leaf.type in ("varchar", "json") and has_text(plain(values), "\x00"):
                     return f"column '{column.name}' holds a NUL character inside a {column.type}"
     return None
 

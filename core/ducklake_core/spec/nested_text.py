@@ -23,7 +23,7 @@ from ducklake_core.spec.arrays import (
     NO_TEXT,
     concatenated,
     filled,
-    has_byte,
+    has_text,
     list_lengths,
     list_members,
     text_scalar,
@@ -73,9 +73,9 @@ def _member(array: pa.Array, column: Column) -> pa.Array:
 
 
 def _quoted(text: pa.Array) -> pa.Array:
-    if has_byte(text, ord("\\")):
+    if has_text(text, "\\"):
         text = pc.replace_substring(text, "\\", "\\\\")
-    if has_byte(text, ord("'")):
+    if has_text(text, "'"):
         text = pc.replace_substring(text, "'", "\\'")
     return concatenated("'", text, "'")
 
