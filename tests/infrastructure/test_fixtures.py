@@ -3,7 +3,6 @@
 import datetime as dt
 import os
 import select
-import shutil
 import subprocess
 import sys
 from decimal import Decimal
@@ -19,12 +18,9 @@ from tests.fixtures.postgres import PostgresDatabase, PostgresServer
 
 
 def test_postgres_server_does_not_run_as_root(postgres_server: PostgresServer) -> None:
-    process_id = (postgres_server.directory / "data" / "postmaster.pid").read_text().split()[0]
+    real_user, effective_user, *_ = _status(_process_id(postgres_server.directory), "Uid").split()
 
-    status = Path(f"/proc/{process_id}/status").read_text()
-
-    effective_user = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[2]
-    assert effective_user != "0"
+    assert "0" not in {real_user, effective_user}
 
 
 def test_each_test_gets_an_empty_database(postgres_database: PostgresDatabase) -> None:
@@ -42,14 +38,14 @@ def test_postgres_server_ends_when_its_test_process_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         directory = Path(process.stdout.readline().strip())
-        server = os.pidfd_open(int((directory / "data" / "postmaster.pid").read_text().split()[0]))
+        supervisor = os.pidfd_open(int(_status(_process_id(directory), "PPid")))
 
         process.kill()
 
-    ended, _, _ = select.select([server], [], [], 30)
-    os.close(server)
-    shutil.rmtree(directory)
+    ended, _, _ = select.select([supervisor], [], [], 30)
+    os.close(supervisor)
     assert ended
+    assert not directory.exists()
 
 
 def test_oracle_returns_python_values(oracle: Oracle) -> None:
@@ -118,3 +114,12 @@ def test_each_made_catalog_is_a_different_place(make_catalog: MakeCatalog) -> No
 
     assert first.url != second.url
     assert first.data_path != second.data_path
+
+
+def _process_id(server_directory: Path) -> str:
+    return (server_directory / "data" / "postmaster.pid").read_text().split()[0]
+
+
+def _status(process_id: str, field: str) -> str:
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return next(line.removeprefix(f"{field}:").strip() for line in lines if line.startswith(f"{field}:"))
