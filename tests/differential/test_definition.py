@@ -2,11 +2,16 @@
 
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from tests.fixtures.pairs import Pair, quote
+from tests.fixtures.catalogs import PostgresCatalog
+from tests.fixtures.oracle import Oracle
+from tests.fixtures.pairs import Pair, attach, differences, dump, normalized, quote
+from tests.fixtures.postgres import PostgresDatabase
 
 SCALARS = {
     "boolean": "BOOLEAN",
@@ -350,3 +355,19 @@ def test_options_in_three_scopes_and_replaced(pair: Pair) -> None:
     pair.set_option("rewrite_delete_threshold", 0.5)
     pair.set_option("parquet_row_group_size", 1000)
     pair.insert("s.t", "VALUES (1)")
+
+
+def test_a_metadata_schema_of_postgresql(
+    postgres_database: PostgresDatabase, shared_oracle: Oracle, tmp_path: Path
+) -> None:
+    ours, theirs = (
+        PostgresCatalog(postgres_database, f"{tmp_path}/{s}/", schema=f"{s} Lake") for s in ("our", "their")
+    )
+    attach(shared_oracle, theirs, "lake", {"metadata_schema": theirs.schema})
+    shared_oracle.execute("CREATE TABLE lake.t (i INTEGER); INSERT INTO lake.t VALUES (7)")
+
+    with Lake.create(ours.url, ours.data_path, metadata_schema=ours.schema) as lake:
+        lake.create_table("t", {"i": "int32"})
+        lake.append("t", {"i": pa.array([7], pa.int32())})
+
+    assert differences(normalized(dump(ours), {}), normalized(dump(theirs), {})) == {}

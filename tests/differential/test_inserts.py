@@ -208,7 +208,8 @@ def test_strings_with_nul_quotes_and_high_characters(pair: Pair) -> None:
 NESTED = "l INTEGER[], ll VARCHAR[][], m MAP(VARCHAR, INTEGER), s STRUCT(a INTEGER, b VARCHAR[])"
 NESTED_ROWS = (
     "([1, NULL, 3], [['a', NULL], [], NULL], MAP {'k': 1, 'n': NULL}, {'a': 1, 'b': ['x', '']}),"
-    " ([], [], MAP {}, {'a': NULL, 'b': NULL}), (NULL, NULL, NULL, NULL), ([NULL], [[NULL]], MAP {'': 7}, {'a': 5, 'b': []})"
+    " ([], [], MAP {}, {'a': NULL, 'b': NULL}), (NULL, NULL, NULL, NULL),"
+    " ([NULL], [[NULL]], MAP {'': 7}, {'a': 5, 'b': []})"
 )
 
 

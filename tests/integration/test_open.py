@@ -191,7 +191,7 @@ def test_addresses_that_are_none(address: str) -> None:
     assert "pw-secret" not in str(error.value)
 
 
-def test_metadata_schema_of_postgresql_equals_the_extensions(
+def test_a_metadata_schema_of_postgresql_is_shared_with_the_extension(
     postgres_database: PostgresDatabase, tmp_path: Path, shared_oracle: Oracle
 ) -> None:
     schemas = ("ours", 'the "odd" one')
