@@ -5,7 +5,6 @@ Ids are distinct types so that two integers cannot be swapped. A snapshot range 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -88,11 +87,6 @@ class PartitionKey:
 
     column_id: ColumnId
     transform: str
-
-    @property
-    def bucket_count(self) -> int | None:
-        match = re.fullmatch(r"bucket\((\d+)\)", self.transform)
-        return int(match.group(1)) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +241,6 @@ class DeleteFile:
     delete_file_id: DeleteFileId
     data_file_id: DataFileId
     path: str  # full
-    stored_path: str
-    path_is_relative: bool
     format: str
     begin_snapshot: SnapshotId
     delete_count: int

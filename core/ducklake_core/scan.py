@@ -173,7 +173,7 @@ def _inlined_part(
     """Read inlined rows with the columns they were written under, and make them those of the table at the snapshot."""
     wanted = {c.column_id for c in columns}
     present = [c for c in inlined.columns if c.column_id in wanted]
-    rows, row_ids, _ = read_inlined_rows(session, inlined, present, snapshot)
+    rows, row_ids = read_inlined_rows(session, inlined, present, snapshot)
     if tuple(present) == tuple(columns):
         return InlinedPart(inlined, rows, row_ids)
     arrays = []

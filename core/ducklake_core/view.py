@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database, Row, Statement
-from ducklake_core.errors import CorruptCatalog, ObjectNotFound
+from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
 from ducklake_core.spec.options import Options
 
@@ -31,9 +31,7 @@ class LakeView:
         with database.read() as session:
             statements = [Statement(queries.head(session.tables)), Statement(queries.metadata(session.tables))]
             heads, metadata = session.run(statements)
-        if not heads:
-            raise CorruptCatalog("the catalog has no snapshot: 'ducklake_snapshot' is empty")
-        view = cls(database, data_path, reader.snapshot_of(heads[0]), reader.options_of(metadata))
+        view = cls(database, data_path, reader.head_of(heads), reader.options_of(metadata))
         if known is not None and known.snapshot.schema_version == view.snapshot.schema_version:
             view._keep(known)
         return view

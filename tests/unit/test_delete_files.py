@@ -28,8 +28,6 @@ def delete_file(path: Path | str, format_: str = "parquet") -> DeleteFile:
         DeleteFileId(8),
         DataFileId(3),
         str(path),
-        stored_path="",
-        path_is_relative=True,
         format=format_,
         begin_snapshot=SnapshotId(4),
         delete_count=0,

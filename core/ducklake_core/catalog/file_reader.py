@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Select, String, bindparam, select
+from sqlalchemy import Select, String, Table, bindparam, select
 from sqlalchemy import cast as sql_cast
 
 from ducklake_core.catalog import postgres_values, queries, sqlite_values
@@ -74,8 +74,8 @@ def read_file_stats(
 
 def read_inlined_rows(
     session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
-) -> tuple[pa.Table, np.ndarray, np.ndarray]:
-    """Return live rows with the chosen columns (as the inlined table has them), their row ids and begin snapshots."""
+) -> tuple[pa.Table, np.ndarray]:
+    """Return live rows with the chosen columns (as the inlined table has them), and their row ids."""
     query = _select_inlined(
         inlined.name,
         inlined.columns,
@@ -86,10 +86,9 @@ def read_inlined_rows(
     )
     rows = session.query(query, snapshot=snapshot)
     decode = postgres_values.decode_column if session.dialect.name == "postgresql" else sqlite_values.decode_column
-    arrays = [decode([row[index] for row in rows], column) for index, column in enumerate(columns, 2)]
+    arrays = [decode([row[index] for row in rows], column) for index, column in enumerate(columns, 1)]
     row_ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-    begins = np.fromiter((row[1] for row in rows), np.int64, len(rows))
-    return pa.table(arrays, names=[c.name for c in columns]) if columns else _no_columns(len(rows)), row_ids, begins
+    return pa.table(arrays, names=[c.name for c in columns]) if columns else _no_columns(len(rows)), row_ids
 
 
 def _no_columns(rows: int) -> pa.Table:
@@ -108,9 +107,7 @@ def _select_inlined(
     table = inlined_table(name, columns, dialect, schema, stored_names)
     by_id = {c.column_id: (sql_column, c) for sql_column, c in zip(user_columns(table), columns, strict=True)}
     picked = [_selected(*by_id[i], dialect) for i in chosen]
-    return (
-        select(table.c.row_id, table.c.begin_snapshot, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
-    )
+    return select(table.c.row_id, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
 
 
 def _selected(sql_column: object, column: Column, dialect: str) -> object:
@@ -121,16 +118,15 @@ def _selected(sql_column: object, column: Column, dialect: str) -> object:
 
 def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId) -> Mapping[int, tuple[int, ...]]:
     deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
-    query = _select_deletes(deletes.name, deletes)
     positions: dict[int, list[int]] = defaultdict(list)
-    for file_id, position in session.query(query, snapshot=snapshot):
+    for file_id, position in session.query(_select_deletes(deletes), snapshot=snapshot):
         positions[file_id].append(position)
     return {file_id: tuple(sorted(found)) for file_id, found in positions.items()}
 
 
 @cache
-def _select_deletes(_name: str, table: object) -> Select[tuple[int, int]]:
-    return select(table.c.file_id, table.c.row_id).where(table.c.begin_snapshot <= bindparam("snapshot"))  # type: ignore[attr-defined] # a Table
+def _select_deletes(table: Table) -> Select[tuple[int, int]]:
+    return select(table.c.file_id, table.c.row_id).where(table.c.begin_snapshot <= bindparam("snapshot"))
 
 
 def _data_file_of(
@@ -173,8 +169,6 @@ def _delete_file_of(row: Row, table: TableVersion) -> DeleteFile | None:
         delete_file_id=delete_id,
         data_file_id=row[0],
         path=join_path(table.directory, path, is_relative=relative is not False),
-        stored_path=path,
-        path_is_relative=relative is not False,
         format=format_ or "parquet",
         begin_snapshot=begin,
         delete_count=count,

@@ -31,6 +31,7 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
+from ducklake_core.spec.options import Options, Scope
 from ducklake_core.spec.paths import join_path
 from ducklake_core.spec.types import stored_type
 
@@ -48,7 +49,11 @@ DEFINITION_TABLES = (
 
 def read_head(session: Session) -> Snapshot:
     """Return the newest snapshot."""
-    rows = session.query(queries.head(session.tables))
+    return head_of(session.query(queries.head(session.tables)))
+
+
+def head_of(rows: Sequence[Row]) -> Snapshot:
+    """Return the newest snapshot from what `queries.head` finds."""
     if not rows:
         raise CorruptCatalog("the catalog has no snapshot: 'ducklake_snapshot' is empty")
     return snapshot_of(rows[0])
@@ -84,13 +89,9 @@ def read_schemas(session: Session, snapshot: SnapshotId) -> list[SchemaVersion]:
     return [SchemaVersion(r[0], r[1], r[4], r[5] or "", r[6] is not False) for r in rows]
 
 
-def read_options(session: Session) -> dict[tuple[str | None, int | None], dict[str, str]]:
-    """Return the options of every scope: `(None, None)`, `("schema", id)` and `("table", id)`."""
-    return options_of(session.query(queries.metadata(session.tables)))
-
-
-def options_of(rows: Iterable[Row]) -> dict[tuple[str | None, int | None], dict[str, str]]:
-    options: dict[tuple[str | None, int | None], dict[str, str]] = defaultdict(dict)
+def options_of(rows: Iterable[Row]) -> Options:
+    """Return the options of every scope from the rows of `ducklake_metadata`."""
+    options: dict[Scope, dict[str, str]] = defaultdict(dict)
     for key, value, scope, scope_id in rows:
         options[scope or None, scope_id if scope else None][key] = value
     return options
@@ -121,11 +122,6 @@ def read_tables(session: Session, snapshot: SnapshotId, data_path: str) -> list[
     return [_load(session, row, snapshot, data_path) for row in rows]
 
 
-def read_table_stats(session: Session, table_id: TableId) -> TableStats | None:
-    """Return the statistics of a table, None when it has no row (nothing was ever inserted)."""
-    return table_stats_of(session.query(queries.table_stats(session.tables), table_id=table_id))
-
-
 def recover_table_stats(session: Session, table_id: TableId) -> TableStats | None:
     """Compute the statistics of a table that has rows but no statistics row; None when it never had a row.
 
@@ -147,6 +143,7 @@ def recover_table_stats(session: Session, table_id: TableId) -> TableStats | Non
 
 
 def table_stats_of(rows: Sequence[Row]) -> TableStats | None:
+    """Return the statistics of a table from what `queries.table_stats` finds, None when it has none or a broken row."""
     if not rows or any(value is None for value in rows[0][:3]):
         return None
     columns = {row[3]: TableColumnStats(*row[3:]) for row in rows if row[3] is not None}
