@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog import ledger, reader
 from ducklake_core.catalog.birth import create_lake, open_lake
 from ducklake_core.catalog.committer import CommitResult, Committer
@@ -80,9 +81,11 @@ class Lake:
 
     def view(self, *, fresh: bool = True) -> LakeView:
         """Return the lake as the head has it; `fresh` False: as it was when last looked at."""
-        if fresh or self._view is None:
-            self._view = LakeView.at_head(self.database, self.data_path, self._view)
-        return self._view
+        known = self._view  # another thread may forget it meanwhile
+        if not fresh and known is not None:
+            return known
+        view = self._view = LakeView.at_head(self.database, self.data_path, known)
+        return view
 
     def forget(self) -> None:
         """Forget definitions and options; they are read again when needed."""
@@ -133,6 +136,7 @@ class Lake:
 
     def append(self, table: str, data: Any, *, fill_missing: bool = False) -> Snapshot | None:  # Any: see Transaction
         """Add rows in one snapshot, inlined or as Parquet by the effective limit; None when there are no rows."""
+        data = to_table(data)  # a stream can be read once, and there may be two attempts
         if self._view is not None:
             try:
                 return self._append(table, data, fill_missing=fill_missing, trust_cache=True)

@@ -7,7 +7,8 @@ removed again when it does not commit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -64,6 +65,7 @@ class Transaction:
         self._dropped_schemas: list[SchemaVersion] = []
         self._next_provisional = -1
         self._rows = RowChanger(lake.database, lake.storage, self._view.snapshot.snapshot_id)
+        self._has_ended = self._has_failed = False
         self.result: CommitResult | None = None
         self.in_doubt = False
 
@@ -71,10 +73,10 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is None:
-            self.commit()
-        else:
+        if kind is not None:
             self.discard()
+        elif not self._has_ended:
+            self.commit()
 
     @property
     def base(self) -> Snapshot:
@@ -83,27 +85,40 @@ class Transaction:
 
     def commit(self) -> CommitResult:
         """Make the snapshot; nothing to do makes none. A definite failure removes the files that were written."""
-        self._refuse_missing_message()
-        staged = self.finish(SnapshotId(self.base.snapshot_id + 1))  # files are written before any lock is taken
-        if self._epoch is None and staged.is_empty:
-            self.result = CommitResult(None)
-            return self.result
+        self._refuse_ended()
+        self._has_ended = True
         try:
-            self.result = self._lake.committer.commit(staged, self)
+            self.result = self._commit()
         except BaseException:
             if not self.in_doubt:  # else the snapshot may exist: its files must stay
-                self.discard()
+                self._remove_written()
             raise
         if self.result.replayed:
-            self.discard()
+            self._remove_written()
         if self.result.snapshot is not None:
             self._remove(p for t in self._tables.values() for p in t.superseded_paths(self.result.snapshot.snapshot_id))
         if self.result.snapshot is not None and self.result.snapshot.schema_version != self.base.schema_version:
             self._lake.forget()
         return self.result
 
+    def _commit(self) -> CommitResult:
+        self._refuse_failed()
+        self._refuse_missing_message()
+        staged = self.finish(SnapshotId(self.base.snapshot_id + 1))  # files are written before any lock is taken
+        if self._epoch is None and staged.is_empty:
+            return CommitResult(None)
+        return self._lake.committer.commit(staged, self)
+
     def discard(self) -> None:
-        """Remove the files that were written. What cannot be removed stays as an orphan for maintenance."""
+        """End the transaction and remove the files that were written; one that has ended is left alone.
+
+        What cannot be removed stays as an orphan for maintenance.
+        """
+        if not self._has_ended:
+            self._has_ended = True
+            self._remove_written()
+
+    def _remove_written(self) -> None:
         self._remove(path for pending in self._tables.values() for path in pending.written_paths())
         self._tables.clear()
 
@@ -135,7 +150,9 @@ class Transaction:
     def delete(self, table: str, where: str | Predicate | None) -> int:
         """Delete the rows that match a filter such as `id = 3`, all for None; return their number."""
         pending = self._pending(table)
-        return self._rows.delete(pending, self._predicate(pending, where))
+        predicate = self._predicate(pending, where)
+        with self._whole():
+            return self._rows.delete(pending, predicate)
 
     def delete_positions(self, table: str, data_file_id: int, positions: Sequence[int]) -> int:
         """Delete rows of one data file by their positions in it; return how many were live."""
@@ -144,7 +161,18 @@ class Transaction:
     def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> int:
         """Set columns of the rows that match to Python values or `pyarrow.compute` expressions; return their number."""
         pending = self._pending(table)
-        return self._rows.update(pending, values, self._predicate(pending, where))
+        predicate = self._predicate(pending, where)
+        with self._whole():
+            return self._rows.update(pending, values, predicate)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Remember that a change of rows failed: some may be ended whose new versions were never added."""
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            raise
 
     # ---- definition
 
@@ -233,9 +261,9 @@ class Transaction:
     def set_not_null(self, table: str, column: str) -> None:
         """Forbid nulls in a column that has none."""
         pending = self._pending(table)
-        count = self._rows.count(
-            pending, parse_filter(f'"{column.replace(chr(34), chr(34) * 2)}" IS NULL', pending.table.columns)
-        )
+        definition.set_nulls_allowed(pending.table, column, allowed=False)  # refuses a field before its rows are read
+        name = definition.find_column(pending.table, split_path(column)).name.replace('"', '""')
+        count = self._rows.count(pending, parse_filter(f'"{name}" IS NULL', pending.table.columns))
         if count:
             raise InvalidInput(
                 f"column '{column}' of '{pending.table.qualified_name}' has {count} nulls: fill them first"
@@ -263,6 +291,7 @@ class Transaction:
         return self._pending(name).table
 
     def _pending(self, name: str) -> PendingTable:
+        self._refuse_ended()
         schema_name, table_name = split_table_name(name)
         table_id = self._names.get(_key(schema_name, table_name))
         if table_id is not None:
@@ -351,11 +380,20 @@ class Transaction:
         return schema
 
     def _find_schema(self, name: str) -> SchemaVersion | None:
+        self._refuse_ended()
         stored = [s for s in self._view.schemas() if s not in self._dropped_schemas]
         return next((s for s in [*stored, *self._created_schemas] if s.name.casefold() == name.casefold()), None)
 
     def _predicate(self, pending: PendingTable, where: str | Predicate | None) -> Predicate | None:
         return parse_filter(where, pending.table.columns) if isinstance(where, str) else where
+
+    def _refuse_ended(self) -> None:
+        if self._has_ended:
+            raise InvalidInput("this transaction has ended: begin a new one")
+
+    def _refuse_failed(self) -> None:
+        if self._has_failed:
+            raise InvalidInput("a delete or update of this transaction failed halfway: begin again in a new one")
 
     def _refuse_missing_message(self) -> None:
         required = self._view.options.get((None, None), {}).get("require_commit_message") == "true"
