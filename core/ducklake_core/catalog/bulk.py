@@ -14,7 +14,7 @@ from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.plan.writes import InsertInlined
 
 # Measured with 23 mixed columns (docs/adr/0002-arrays-or-copy.md): on loopback the two are even up to 200 rows, where
-# arrays save two answers of the server that a network makes us wait for; COPY is a tenth faster at 400, a third at 3000.
+# arrays save two answers that a network makes us wait for. COPY is a tenth faster at 400, a third at 3000.
 BULK_ROWS = 100
 
 
