@@ -28,12 +28,28 @@ from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, InsertInli
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 COLUMNS = (Column(ColumnId(1), "id", "int64"),)
 TABLE = TableVersion(
-    TableId(3), UUID(int=1), SchemaId(0), "main", "t", "t/", True, "/lake/main/t/", COLUMNS, 2,
+    table_id=TableId(3),
+    table_uuid=UUID(int=1),
+    schema_id=SchemaId(0),
+    schema_name="main",
+    name="t",
+    path="t/",
+    path_is_relative=True,
+    directory="/lake/main/t/",
+    columns=COLUMNS,
+    next_column_id=2,
     inlined_tables=(InlinedTable("ducklake_inlined_data_3_2", 2, COLUMNS),),
-)  # fmt: skip
+)
 HEAD = Snapshot(SnapshotId(41), datetime(2026, 1, 1, tzinfo=UTC), 7, 12, 30)
 ROWS = InlinedRows(pa.table({"id": [5, 6]}), COLUMNS)
-FILE = NewDataFile("x.parquet", True, 100, 1234, 99, (ColumnStats(ColumnId(1), 100, 0, "1", "100"),))
+FILE = NewDataFile(
+    path="x.parquet",
+    path_is_relative=True,
+    record_count=100,
+    file_size_bytes=1234,
+    footer_size=99,
+    column_stats=(ColumnStats(ColumnId(1), 100, 0, "1", "100"),),
+)
 
 
 def test_snapshot_is_written_first_and_its_changes_last() -> None:
@@ -81,7 +97,8 @@ def test_first_inlined_rows_make_their_table_under_a_new_schema_version() -> Non
 
     assert plan.snapshot.schema_version == 8
     assert [w.name for w in plan.writes if isinstance(w, CreateInlinedTable)] == ["ducklake_inlined_data_3_8"]
-    assert rows_of(plan, "ducklake_schema_versions") == []
+    [version] = rows_of(plan, "ducklake_schema_versions")  # its columns are those of this snapshot, not of the first
+    assert version == {"begin_snapshot": 42, "schema_version": 8, "table_id": 3}
 
 
 def test_created_table_and_schema_get_the_next_catalog_ids() -> None:
@@ -100,13 +117,9 @@ def test_created_table_and_schema_get_the_next_catalog_ids() -> None:
 def test_same_changes_on_another_head_differ_in_numbers_only(head_id: int, next_row_id: int, next_file_id: int) -> None:
     """What a retry does: nothing of the plan is bound to the head it was first made on."""
     head = replace(HEAD, snapshot_id=SnapshotId(head_id), next_file_id=next_file_id)
-    stats = TableStats(500, next_row_id, 0, {})
+    staged = Staged(HEAD, (StagedTable(TABLE, TABLE, TableWrites(files=(FILE,))),))
 
-    plan = plan_commit(
-        Staged(HEAD, (StagedTable(TABLE, TABLE, TableWrites(files=(FILE,))),)),
-        HeadState(head, {TABLE.table_id: stats}),
-        NOW,
-    )
+    plan = plan_commit(staged, HeadState(head, {TABLE.table_id: TableStats(500, next_row_id, 0, {})}), NOW)
 
     [file_row] = rows_of(plan, "ducklake_data_file")
     assert plan.snapshot.snapshot_id == head_id + 1
