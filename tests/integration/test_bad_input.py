@@ -108,6 +108,7 @@ BAD_ACTS: dict[str, tuple[Act, type[DuckLakeError], str]] = {
     "append to no table": (lambda lake: lake.append("tt", rows(1)), ObjectNotFound, r"'tt'.*did you mean 'main\.t'"),
     "read no table": (lambda lake: lake.table("s.t"), ObjectNotFound, r"no table 's\.t'"),
     "read no snapshot": (lambda lake: lake.table("t", at=99), ObjectNotFound, "no snapshot at '99'"),
+    "read at no time": (lambda lake: lake.table("t", at="noon"), InvalidInput, "'noon' is no snapshot"),  # type: ignore[arg-type] # the error is for those without mypy
     "read no column": (lambda lake: lake.table("t").read(columns=["nam"]), ObjectNotFound, "did you mean 'name'"),
     "table in no schema": (
         lambda lake: lake.create_table("s.t", {"i": "int64"}),
@@ -154,6 +155,7 @@ BAD_ACTS: dict[str, tuple[Act, type[DuckLakeError], str]] = {
     "partition by no column": (lambda lake: lake.set_partitioning("t", ["day(x)"]), ObjectNotFound, "no column 'x'"),
     "partition by no transform": (lambda lake: lake.set_partitioning("t", ["week(id)"]), InvalidInput, r"week\(id\)"),
     "day of a number": (lambda lake: lake.set_partitioning("t", ["day(id)"]), InvalidInput, "'id'.*'int64'"),
+    "forbid nulls in no column": (lambda lake: lake.set_not_null("t", "x"), ObjectNotFound, "no column 'x'"),
     "sort by no column": (lambda lake: lake.set_sort_order("t", ["x DESC"]), ObjectNotFound, "no column 'x'"),
     "no filter": (lambda lake: lake.delete("t", "id = = 3"), InvalidInput, "cannot parse the filter"),
     "filter of no column": (lambda lake: lake.delete("t", "nam = 'x'"), InvalidInput, "nam"),
@@ -204,6 +206,7 @@ def test_odd_names_are_just_names(lake: Lake, name: str) -> None:
     lake.create_table(f"{quoted}.{quoted}", {name: "int64"})
     lake.append(f"{quoted}.{quoted}", {name: [1]})
     lake.append(f"{quoted}.{quoted}", {name: list(range(40))})
+    lake.set_not_null(f"{quoted}.{quoted}", quoted)
 
     found = lake.table(f"{quoted}.{quoted}").read(filter=f"{quoted} = 1")
 

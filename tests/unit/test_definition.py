@@ -69,6 +69,7 @@ def test_fields_inside_lists_and_structs_are_reached_by_path(table: TableVersion
         (lambda t: definition.set_comment(t, "x", "st.a"), InvalidInput, "nested"),
         (lambda t: definition.set_partitioning(t, ["day(id)"], -1), InvalidInput, "id"),
         (lambda t: definition.set_sort_order(t, ["nope DESC"], -1), ObjectNotFound, "nope"),
+        (lambda t: definition.set_sort_order(t, ["st.a"], -1), InvalidInput, "only columns"),
     ],
 )
 def test_impossible_changes_are_refused_by_name(table: TableVersion, change: object, error: type, match: str) -> None:

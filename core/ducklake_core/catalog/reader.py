@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Row, Session, Statement, stored_columns
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
-from ducklake_core.errors import CorruptCatalog, ObjectNotFound
+from ducklake_core.errors import CorruptCatalog, InvalidInput, ObjectNotFound
 from ducklake_core.model import (
     Column,
     ColumnId,
@@ -60,17 +60,24 @@ def head_of(rows: Sequence[Row]) -> Snapshot:
 
 
 def read_snapshot(session: Session, at: int | datetime | None) -> Snapshot:
-    """Return the snapshot with an id, the last one not after a time, or the head for None."""
+    """Return the snapshot with an id, the last one not after a time (in UTC without a zone), or the head for None."""
     if at is None:
         return read_head(session)
     if isinstance(at, datetime):
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
         rows = session.query(queries.snapshot_at_time(session.tables), time=moment)
     else:
-        rows = session.query(queries.snapshot_by_id(session.tables), snapshot=int(at))
+        rows = session.query(queries.snapshot_by_id(session.tables), snapshot=_snapshot_id(at))
     if not rows:
         raise ObjectNotFound(f"there is no snapshot at '{at}': it never was, or it has expired", at=at)
     return snapshot_of(rows[0])
+
+
+def _snapshot_id(at: int) -> int:
+    try:
+        return int(at)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{at!r} is no snapshot: give its id, a datetime, or None for the newest", at=at) from None
 
 
 def read_snapshots(session: Session) -> list[Snapshot]:

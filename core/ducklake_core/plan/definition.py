@@ -271,5 +271,10 @@ def _parse_sort_key(table: TableVersion, text: str) -> SortKey:
         nulls_first, words = words[-1].upper() == "FIRST", words[:-2]
     if words and words[-1].upper() in ("ASC", "DESC"):
         descending, words = words[-1].upper() == "DESC", words[:-1]
-    column = find_column(table, split_path(" ".join(words)))
+    parts = split_path(" ".join(words))
+    column = find_column(table, parts)
+    if len(parts) > 1:
+        raise InvalidInput(
+            f"cannot sort '{table.qualified_name}' by '{text}': only columns can be sorted by, no fields"
+        )
     return SortKey(quote_name(column.name), descending, nulls_first)

@@ -49,7 +49,8 @@ def parse_filter(sql: str, columns: Sequence[Column]) -> Predicate:
     try:
         return _predicate(sqlglot.parse_one(sql, dialect="duckdb"), columns)
     except (SqlglotError, RecursionError) as error:
-        raise InvalidInput(f"cannot parse the filter '{sql}': {error}", filter=sql) from error
+        reason = str(error).partition("\n")[0]  # the parser adds the text again, coloured for a terminal
+        raise InvalidInput(f"cannot parse the filter '{sql}': {reason}", filter=sql) from error
     except InvalidInput as error:
         raise InvalidInput(f"cannot use the filter '{sql}': {error.message}", filter=sql) from error
 
