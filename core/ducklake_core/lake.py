@@ -33,7 +33,13 @@ from ducklake_core.view import LakeView
 
 
 class Lake:
-    """One DuckLake. Make it with `Lake.create` or `Lake.open`."""
+    """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
+
+    Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.
+    What cannot be done is refused by a `TerminalError` before anything is written, `CommitConflict` included; after a
+    `TransientError` nothing was written and it may be tried again; after `CommitOutcomeUnknown` look first.
+    Names are `table` or `schema.table`, columns `column` or `column.field`; odd parts are quoted, as in `"my.table"`.
+    """
 
     def __init__(self, database: Database, data_path: str, committer: Committer | None = None) -> None:
         self.database = database
@@ -41,10 +47,14 @@ class Lake:
         self.storage = Storage.of(data_path)
         self.committer = committer or Committer(database, data_path)
         self._view: LakeView | None = None
+        self._has_ledger = False
 
     @classmethod
     def create(cls, url: str, data_path: str, *, metadata_schema: str | None = None) -> Self:
-        """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`."""
+        """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`.
+
+        `url` is a SQLAlchemy URL or DuckDB's ATTACH string. Raises LakeExists, or CatalogError for what is no catalog.
+        """
         database = Database(CatalogUrl.parse(url, metadata_schema))
         return cls._of(database, lambda: create_lake(database, data_path))
 
@@ -57,7 +67,10 @@ class Lake:
         metadata_schema: str | None = None,
         override_data_path: bool = False,
     ) -> Self:
-        """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it."""
+        """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it.
+
+        Raises NoLakeFound, UnsupportedFormatVersion, DataPathMismatch, or CatalogError for what is no catalog.
+        """
         database = Database(CatalogUrl.parse(url, metadata_schema))
         return cls._of(database, lambda: open_lake(database, data_path, override=override_data_path))
 
@@ -94,17 +107,19 @@ class Lake:
     # ---- reading
 
     def snapshots(self) -> list[Snapshot]:
+        """Return every snapshot that has not expired, the oldest first, with its changes, author and message."""
         with self.database.read() as session:
             return reader.read_snapshots(session)
 
     def tables(self, at: int | datetime | None = None) -> list[Table]:
+        """Return the tables of all schemas, by name."""
         with self.database.read() as session:
             snapshot = reader.read_snapshot(session, at)
             versions = reader.read_tables(session, snapshot.snapshot_id, self.data_path)
         return [Table(self.database, self.storage, version, snapshot) for version in versions]
 
     def table(self, name: str, at: int | datetime | None = None) -> Table:
-        """Return a table at a snapshot id, at a time, or at the head."""
+        """Return a table at a snapshot id, at a time (in UTC without a zone), or at the head; else ObjectNotFound."""
         if at is None:
             view = self.view()
         else:
@@ -116,6 +131,7 @@ class Lake:
         return Table(self.database, self.storage, version, view.snapshot)
 
     def schemas(self, at: int | datetime | None = None) -> list[str]:
+        """Return the names of the schemas."""
         with self.database.read() as session:
             return [s.name for s in reader.read_schemas(session, reader.read_snapshot(session, at).snapshot_id)]
 
@@ -129,7 +145,7 @@ class Lake:
         extra_info: str | None = None,
         epoch: Epoch | None = None,
     ) -> Transaction:
-        """Begin a transaction; use it in a `with` block."""
+        """Begin a transaction; use it in a `with` block. `epoch` is recorded in the ledger by the same commit."""
         if epoch is not None:
             self._ensure_ledger()
         return Transaction(self, CommitInfo(author, message, extra_info), epoch)
@@ -150,10 +166,11 @@ class Lake:
         return tx.result.snapshot if tx.result else None
 
     def delete(self, table: str, where: str | Predicate | None) -> Snapshot | None:
-        """Delete the rows that match; None deletes all. Return the snapshot, None when nothing matched."""
+        """Delete the rows that match a filter such as `id = 3`; None deletes all."""
         return self._once(lambda tx: tx.delete(table, where))
 
     def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
+        """Set columns of the rows that match, all without a filter, to values or `pyarrow.compute` expressions."""
         return self._once(lambda tx: tx.update(table, values, where))
 
     # ---- definition
@@ -162,6 +179,7 @@ class Lake:
         return self._once(lambda tx: tx.create_schema(name))
 
     def drop_schema(self, name: str, *, cascade: bool = False) -> Snapshot | None:
+        """Drop a schema; one that has tables only with `cascade`."""
         return self._once(lambda tx: tx.drop_schema(name, cascade=cascade))
 
     def create_table(
@@ -174,7 +192,10 @@ class Lake:
         comment: str | None = None,
         defaults: Mapping[str, object] | None = None,
     ) -> Snapshot | None:
-        """Create a table from an Arrow schema, or from names and type texts such as `{"id": "int64"}`."""
+        """Create a table from an Arrow schema, or from names and type texts such as `{"id": "int64"}`.
+
+        `partition_by` has expressions such as `id`, `day(ts)` or `bucket(16, id)`, `sorted_by` such as `ts DESC`.
+        """
         return self._once(
             lambda tx: tx.create_table(
                 name, schema, partition_by=partition_by, sorted_by=sorted_by, comment=comment, defaults=defaults
@@ -185,11 +206,13 @@ class Lake:
         return self._once(lambda tx: tx.drop_table(name))
 
     def rename_table(self, name: str, new_name: str) -> Snapshot | None:
+        """Rename a table within its schema; `new_name` is a plain name, taken as it is."""
         return self._once(lambda tx: tx.rename_table(name, new_name))
 
     def add_column(
         self, table: str, column: str, type_: str | pa.DataType, default: object = None, *, nulls_allowed: bool = True
     ) -> Snapshot | None:
+        """Add a column or a struct field; rows of before have `default` there."""
         return self._once(lambda tx: tx.add_column(table, column, type_, default, nulls_allowed=nulls_allowed))
 
     def drop_column(self, table: str, column: str) -> Snapshot | None:
@@ -199,30 +222,36 @@ class Lake:
         return self._once(lambda tx: tx.rename_column(table, column, new_name))
 
     def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> Snapshot | None:
+        """Change the type of a column or field to one that holds all its values."""
         return self._once(lambda tx: tx.promote_column(table, column, type_))
 
     def set_default(self, table: str, column: str, default: object) -> Snapshot | None:
+        """Set the default of rows to come; None removes it."""
         return self._once(lambda tx: tx.set_default(table, column, default))
 
     def set_not_null(self, table: str, column: str) -> Snapshot | None:
+        """Forbid nulls in a column that has none."""
         return self._once(lambda tx: tx.set_not_null(table, column))
 
     def drop_not_null(self, table: str, column: str) -> Snapshot | None:
         return self._once(lambda tx: tx.drop_not_null(table, column))
 
     def set_comment(self, table: str, comment: str | None, column: str | None = None) -> Snapshot | None:
+        """Set the comment of a table or of one of its columns; None removes it."""
         return self._once(lambda tx: tx.set_comment(table, comment, column))
 
     def set_partitioning(self, table: str, partition_by: Sequence[str]) -> Snapshot | None:
+        """Partition rows to come; existing files stay as they are. An empty list ends partitioning."""
         return self._once(lambda tx: tx.set_partitioning(table, partition_by))
 
     def set_sort_order(self, table: str, sorted_by: Sequence[str | SortKey]) -> Snapshot | None:
+        """Sort rows to come within each file; an empty list ends sorting."""
         return self._once(lambda tx: tx.set_sort_order(table, sorted_by))
 
     # ---- options and ledger
 
     def set_option(self, name: str, value: object, *, schema: str | None = None, table: str | None = None) -> None:
-        """Set an option of the lake, of a schema or of a table. It makes no snapshot."""
+        """Set an option of the lake, of a schema or of a table. It makes no snapshot. Raises InvalidInput."""
         text = normalize_option(name, value)
         scope, scope_id = self._scope(schema, table)
         write_option(self.database, name.lower(), text, scope, scope_id)
@@ -233,13 +262,16 @@ class Lake:
         return dict(self.view().options.get(self._scope(schema, table), {}))
 
     def ledger_entry(self, stream: str) -> LedgerEntry | None:
-        """Return the last epoch that was committed for a stream."""
+        """Return the last epoch that was committed for a stream, None when there is none."""
         self._ensure_ledger()
         with self.database.read() as session:
             return ledger.entry_of(session.run([ledger.entry_query(session, stream)])[0])
 
     def commit_epoch(self, epoch: Epoch, write: Callable[[Transaction], object]) -> CommitResult:
-        """Commit one epoch exactly once: `write` stages its changes; a replay discards them and says so."""
+        """Commit one epoch exactly once: `write` stages its changes; a replay discards them and says so.
+
+        Raises a `LedgerError` when what the ledger holds forbids the epoch.
+        """
         with self.transaction(epoch=epoch) as tx:
             write(tx)
         assert tx.result is not None  # noqa: S101 # a transaction that ended well has one
@@ -249,8 +281,6 @@ class Lake:
         if not self._has_ledger:
             ledger.create_ledger(self.database)
             self._has_ledger = True
-
-    _has_ledger = False
 
     def _once(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
         with self.transaction() as tx:
