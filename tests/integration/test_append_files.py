@@ -1,0 +1,43 @@
+"""Files that were written elsewhere, as executors do it, become rows of a table by one commit."""
+
+import pickle
+
+import pyarrow as pa
+
+from ducklake_core import Lake
+from ducklake_core.files.parquet_out import write_data_files
+from ducklake_core.row_changes import file_layout
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.oracle import Oracle
+from tests.fixtures.pairs import attach
+
+ROWS = pa.table({"id": pa.array(range(40), pa.int64())})
+
+
+def test_files_written_elsewhere_are_added_by_one_commit(catalog: Catalog, oracle: Oracle) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", ROWS.schema, partition_by=["bucket(2, id)"])
+
+        with lake.transaction() as tx:
+            layout = pickle.loads(pickle.dumps(file_layout(tx.table_version("t"), {})))  # noqa: S301 # our own bytes
+            files = write_data_files(lake.storage, layout, ROWS)
+            tx.append_files("t", pickle.loads(pickle.dumps(files)))  # noqa: S301 # our own bytes
+
+        table = lake.table("t")
+        assert len(table.files()) == len(files) == 2
+        assert sorted(table.read().column("id").to_pylist()) == list(range(40))
+    attach(oracle, catalog, "lake")
+    assert oracle.query("SELECT count(*), count(DISTINCT rowid), max(id) FROM lake.t") == [(40, 40, 39)]
+
+
+def test_files_of_a_transaction_that_fails_are_removed(catalog: Catalog) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", ROWS.schema)
+        tx = lake.transaction()
+        files = write_data_files(lake.storage, file_layout(tx.table_version("t"), {}), ROWS)
+        tx.append_files("t", files)
+
+        tx.discard()
+
+        assert not lake.storage.exists(lake.table("t").version.directory + files[0].path)
+        assert lake.table("t").count() == 0
