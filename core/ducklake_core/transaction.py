@@ -97,7 +97,8 @@ class Transaction:
             self._remove_written()
         if self.result.snapshot is not None:
             self._remove(p for t in self._tables.values() for p in t.superseded_paths(self.result.snapshot.snapshot_id))
-        if self.result.snapshot is not None and self.result.snapshot.schema_version != self.base.schema_version:
+        schema_version = None if self.result.snapshot is None else self.result.snapshot.schema_version
+        if self.result.base_is_gone or schema_version not in (None, self.base.schema_version):
             self._lake.forget()
         return self.result
 

@@ -29,10 +29,14 @@ class LakeView:
     def at_head(cls, database: Database, data_path: str, known: LakeView | None) -> LakeView:
         """Read the head and the options; keep what is known when no definition has changed since."""
         with database.read() as session:
-            statements = [Statement(queries.head(session.tables)), Statement(queries.metadata(session.tables))]
+            base = {"base": -1 if known is None else known.snapshot.snapshot_id}
+            statements = [Statement(queries.head_and_base(session.tables), base)]
+            statements.append(Statement(queries.metadata(session.tables)))
             heads, metadata = session.run(statements)
         view = cls(database, data_path, reader.head_of(heads), reader.options_of(metadata))
-        if known is not None and known.snapshot.schema_version == view.snapshot.schema_version:
+        # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
+        is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot
+        if known is not None and is_there and known.snapshot.schema_version == view.snapshot.schema_version:
             view._keep(known)
         return view
 

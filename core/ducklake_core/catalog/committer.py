@@ -41,11 +41,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What became of a commit. `snapshot` None: nothing to write, or a replay."""
+    """What became of a commit. `snapshot` None: nothing to write, or a replay.
+
+    `base_is_gone`: the snapshot that it was made from has expired, so what is remembered of it cannot be checked again.
+    """
 
     snapshot: Snapshot | None
     replayed: bool = False
     attempts: int = 1
+    base_is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class Committer:
                 return CommitResult(own)  # a COMMIT whose reply was lost has landed
             log.info("epoch_replayed", extra={"epoch": staged.epoch.batch_id, "stream": staged.epoch.stream})
             return CommitResult(None, replayed=True)
-        staged = self._rebase(session, staged, head.snapshot)
+        staged = self._rebase(session, staged, head)
         if head.snapshot.snapshot_id != staged.base.snapshot_id and not staged.is_append_only:
             staged = pending.finish(SnapshotId(head.snapshot.snapshot_id + 1))
         now = max(self._clock(), head.snapshot.snapshot_time)
@@ -124,20 +128,21 @@ class Committer:
             attempted.append(Attempted(plan.snapshot, transaction_id))
         closing = _ledger_writes(session, staged, plan, entry, now)
         _write(session, plan, closing, pending)
-        return CommitResult(plan.snapshot if plan else None)
+        return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
 
-    def _rebase(self, session: Session, staged: Staged, head: Snapshot) -> Staged:
+    def _rebase(self, session: Session, staged: Staged, state: HeadState) -> Staged:
         """Return the changes as they follow on the head; refuse when what happened since their base forbids it."""
-        if head.snapshot_id == staged.base.snapshot_id:
-            return staged
-        if head.snapshot_id < staged.base.snapshot_id:
+        head = state.snapshot
+        if head.snapshot_id < staged.base.snapshot_id or state.base not in (None, staged.base):
             raise CommitConflict(
-                f"cannot commit on snapshot {staged.base.snapshot_id}: the lake is at {head.snapshot_id}, so its "
-                "catalog was restored from a backup; begin again from what is there",
+                f"cannot commit on snapshot {staged.base.snapshot_id}: it is not the one that was read, the lake is at "
+                f"{head.snapshot_id}, so its catalog was restored from a backup; begin again from what is there",
                 snapshot_id=head.snapshot_id,
                 base=staged.base.snapshot_id,
             )
-        same_definitions = head.schema_version == staged.base.schema_version
+        if head.snapshot_id == staged.base.snapshot_id:
+            return staged
+        same_definitions = state.base is not None and head.schema_version == staged.base.schema_version
         if same_definitions and staged.is_append_only:
             return staged
         moved = {} if same_definitions else self._moved_tables(session, staged, head)
@@ -145,6 +150,13 @@ class Committer:
             # Whatever else changed does not touch new rows, but they go where rows go now.
             return replace(staged, tables=tuple(_moved(t, moved) for t in staged.tables))
         rows = session.query(queries.changes_since(session.tables), base=staged.base.snapshot_id)
+        if len(rows) != head.snapshot_id - staged.base.snapshot_id:
+            raise CommitConflict(
+                f"cannot commit on snapshot {staged.base.snapshot_id}: snapshots since then have expired, so nobody "
+                "knows what they changed; begin again from what is there",
+                snapshot_id=head.snapshot_id,
+                base=staged.base.snapshot_id,
+            )
         renamed: dict[tuple[str | None, str | None], int] = {
             (t.schema_name, t.name): i for i, t in moved.items() if t is not None
         }
@@ -198,18 +210,20 @@ def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry
     """Read the head, the statistics of tables that get rows and the ledger's entry in one round trip."""
     changed = [t for t in staged.tables if t.restated or not t.writes.is_empty]
     table_ids = [t.before.table_id for t in changed if t.before is not None]
-    head_query = queries.head_and_transaction if session.dialect.has_transaction_status else queries.head
-    statements = [Statement(head_query(session.tables))]
+    has_status = session.dialect.has_transaction_status
+    head_query = queries.head_base_and_transaction if has_status else queries.head_and_base
+    statements = [Statement(head_query(session.tables), {"base": staged.base.snapshot_id})]
     statements += [Statement(queries.table_stats(session.tables), {"table_id": i}) for i in table_ids]
     if staged.epoch is not None:
         statements.append(ledger.entry_query(session, staged.epoch.stream))
     results = session.run(statements, meanwhile=staged.compute_statistics)
-    snapshot, transaction_id = results[0][0][:5], next(iter(results[0][0][5:]), None)
+    snapshots, transaction_id = [reader.snapshot_of(r[:5]) for r in results[0]], next(iter(results[0][0][5:]), None)
+    base = snapshots[-1] if snapshots[-1].snapshot_id == staged.base.snapshot_id else None
     stats = {i: reader.table_stats_of(results[1 + n]) for n, i in enumerate(table_ids)}
     for table_id in (i for i, found in stats.items() if found is None):
         stats[table_id] = reader.recover_table_stats(session, table_id)
     entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
-    return HeadState(reader.snapshot_of(snapshot), stats), entry, transaction_id
+    return HeadState(snapshots[0], stats, base), entry, transaction_id
 
 
 def _ledger_writes(

@@ -25,9 +25,18 @@ def head(t: CatalogTables) -> Select[Any]:
 
 
 @cache
-def head_and_transaction(t: CatalogTables) -> Select[Any]:
-    """The head, and PostgreSQL's number for the transaction that asks, by which its outcome can be learnt later."""
-    return head(t).add_columns(func.txid_current())
+def head_and_base(t: CatalogTables) -> Select[Any]:
+    """The head, then the snapshot with the id bound as `base`, unless that is the head or has expired."""
+    s, every = t.ducklake_snapshot, t.ducklake_snapshot.alias("every")
+    newest = select(func.max(every.c.snapshot_id)).scalar_subquery()
+    wanted = or_(s.c.snapshot_id == newest, s.c.snapshot_id == bindparam("base"))
+    return select(s).where(wanted).order_by(s.c.snapshot_id.desc())
+
+
+@cache
+def head_base_and_transaction(t: CatalogTables) -> Select[Any]:
+    """Each with PostgreSQL's number for the transaction that asks, by which its outcome can be learnt later."""
+    return head_and_base(t).add_columns(func.txid_current())
 
 
 @cache
@@ -58,11 +67,11 @@ def snapshot_at_time(t: CatalogTables) -> Select[Any]:
 
 @cache
 def changes_since(t: CatalogTables) -> Select[Any]:
-    """The changes of the snapshots after the one bound as `base`."""
-    c = t.ducklake_snapshot_changes
-    return (
-        select(c.c.snapshot_id, c.c.changes_made).where(c.c.snapshot_id > bindparam("base")).order_by(c.c.snapshot_id)
-    )
+    """The snapshots after the one bound as `base`, each with its changes."""
+    s, c = t.ducklake_snapshot, t.ducklake_snapshot_changes
+    joined = s.outerjoin(c, s.c.snapshot_id == c.c.snapshot_id)
+    later = select(s.c.snapshot_id, c.c.changes_made).select_from(joined).where(s.c.snapshot_id > bindparam("base"))
+    return later.order_by(s.c.snapshot_id)
 
 
 @cache

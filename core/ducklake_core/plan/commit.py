@@ -30,10 +30,14 @@ from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
 
 @dataclass(frozen=True, slots=True)
 class HeadState:
-    """What a plan is made on: the newest snapshot, and the statistics of the tables that get data."""
+    """What a plan is made on: the newest snapshot, and the statistics of the tables that get data.
+
+    `base`: what the catalog has now under the id of the staged changes' base; None when it has expired.
+    """
 
     snapshot: Snapshot
     stats: Mapping[TableId, TableStats | None]
+    base: Snapshot | None = None
 
 
 def plan_commit(staged: Staged, head: HeadState, now: datetime) -> CommitPlan:
