@@ -41,8 +41,10 @@ def proxy(catalog: PostgresCatalog) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def lake(catalog: PostgresCatalog, proxy: Proxy) -> Iterator[Lake]:
+def lake(catalog: PostgresCatalog, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     """Give a lake whose connections go through the proxy, and that gives up soon."""
+    monkeypatch.setenv("PGSSLMODE", "disable")  # else a refused connection is tried again without encryption
+    monkeypatch.setenv("PGGSSENCMODE", "disable")
     with Lake.open(proxy.database.url) as lake:
         retries = commit_retries(stop=stop_after_attempt(5), wait=wait_none())
         lake.committer = Committer(lake.database, catalog.data_path, retries=retries)
@@ -91,11 +93,11 @@ def test_old_commit_that_lands_after_the_check_and_a_new_attempt_never_both_win(
 def test_replayed_epoch_after_a_lost_reply_writes_nothing(
     catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
 ) -> None:
-    proxy.lose(Fate.LOSE_REPLY, refuse_afterwards=True)
+    proxy.lose(Fate.LOSE_REPLY, then_refuse=1000)
 
     with pytest.raises(CommitOutcomeUnknown):
         commit(lake, rows)
-    proxy.refuses = False
+    proxy.refusals = 0
     replayed = commit(lake, rows)
 
     assert replayed.replayed
@@ -136,7 +138,7 @@ def test_append_whose_commit_got_lost_says_so_and_removes_no_file(
 def test_append_is_not_tried_again_when_nobody_can_tell_what_became_of_it(
     catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
 ) -> None:
-    proxy.lose(Fate.LOSE_REPLY, refuse_afterwards=True)
+    proxy.lose(Fate.LOSE_REPLY, then_refuse=1)
 
     with pytest.raises(CommitOutcomeUnknown):
         lake.append("t", rows)
