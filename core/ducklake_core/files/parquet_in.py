@@ -57,8 +57,10 @@ def read_data_file(
     row_filter: pc.Expression | None = None,
 ) -> pa.Table:
     """Read the rows of a file; see `iterate_data_file`."""
-    batches = iterate_data_file(storage, file, request, dropped_positions=dropped_positions, row_filter=row_filter)
-    return pa.Table.from_batches(batches, schema=request.schema)
+    record_batches = iterate_data_file(
+        storage, file, request, dropped_positions=dropped_positions, row_filter=row_filter
+    )
+    return pa.Table.from_batches(record_batches, schema=request.schema)
 
 
 def iterate_data_file(
@@ -81,12 +83,12 @@ def iterate_data_file(
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
         plan = _plan(parquet.schema_arrow, file, request)
         start = 0
-        for batch in parquet.iter_batches(_RECORD_BATCH_ROWS, columns=plan.names):
-            kept = _kept(batch, plan, file, request, start, dropped_positions)
-            rows = _assembled(batch, plan, file, request, start)
+        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, columns=plan.names):
+            kept = _kept(record_batch, plan, file, request, start, dropped_positions)
+            rows = _assembled(record_batch, plan, file, request, start)
             rows = rows if kept is None else rows.filter(pa.array(kept))
             rows = rows if row_filter is None else rows.filter(row_filter)
-            start += batch.num_rows
+            start += record_batch.num_rows
             if rows.num_rows:
                 yield rows
 
@@ -101,8 +103,8 @@ class _Plan:
     row_id_name: str | None
     snapshot_id_name: str | None
 
-    def array(self, batch: pa.RecordBatch, source: Source) -> pa.Array | None:
-        return batch.column(self.fields[source.index].name) if isinstance(source, Found) else None
+    def array(self, record_batch: pa.RecordBatch, source: Source) -> pa.Array | None:
+        return record_batch.column(self.fields[source.index].name) if isinstance(source, Found) else None
 
 
 def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
@@ -123,32 +125,34 @@ def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
     return _Plan(sources, names, fields, row_id_name, snapshot_id_name)
 
 
-def _assembled(batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int) -> pa.RecordBatch:
-    arrays = [assemble(source, plan.array(batch, source), batch.num_rows) for source in plan.sources]
-    positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
+def _assembled(
+    record_batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int
+) -> pa.RecordBatch:
+    arrays = [assemble(source, plan.array(record_batch, source), record_batch.num_rows) for source in plan.sources]
+    positions = np.arange(start, start + record_batch.num_rows, dtype=np.int64)
     if request.with_row_ids:
-        arrays.append(_row_ids(batch, plan, file, positions))
+        arrays.append(_row_ids(record_batch, plan, file, positions))
     if request.with_snapshot_ids:
-        arrays.append(_snapshot_ids(batch, plan, file))
+        arrays.append(_snapshot_ids(record_batch, plan, file))
     if request.with_positions:
         arrays.append(pa.array(positions))
     if not arrays:
-        return batch
+        return record_batch
     return pa.RecordBatch.from_arrays(arrays, schema=request.schema)
 
 
-def _row_ids(batch: pa.RecordBatch, plan: _Plan, file: DataFile, positions: np.ndarray) -> pa.Array:
+def _row_ids(record_batch: pa.RecordBatch, plan: _Plan, file: DataFile, positions: np.ndarray) -> pa.Array:
     if plan.row_id_name is not None:
-        return batch.column(plan.row_id_name).cast(pa.int64())
+        return record_batch.column(plan.row_id_name).cast(pa.int64())
     if file.row_id_start is None:
         raise UnreadableFile("it has no row ids, neither in the file nor in the catalog")
     return pa.array(positions + file.row_id_start)
 
 
-def _snapshot_ids(batch: pa.RecordBatch, plan: _Plan, file: DataFile) -> pa.Array:
+def _snapshot_ids(record_batch: pa.RecordBatch, plan: _Plan, file: DataFile) -> pa.Array:
     if plan.snapshot_id_name is not None:
-        return batch.column(plan.snapshot_id_name).cast(pa.int64())
-    return pa.array(np.full(batch.num_rows, file.begin_snapshot, np.int64))
+        return record_batch.column(plan.snapshot_id_name).cast(pa.int64())
+    return pa.array(np.full(record_batch.num_rows, file.begin_snapshot, np.int64))
 
 
 def _is_partial(file: DataFile, request: ReadRequest) -> bool:
@@ -157,17 +161,22 @@ def _is_partial(file: DataFile, request: ReadRequest) -> bool:
 
 
 def _kept(
-    batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int, dropped: np.ndarray | None
+    record_batch: pa.RecordBatch,
+    plan: _Plan,
+    file: DataFile,
+    request: ReadRequest,
+    start: int,
+    dropped: np.ndarray | None,
 ) -> np.ndarray | None:
     """Return which rows of a record batch are seen, None when all are."""
     kept: np.ndarray | None = None
     if _is_partial(file, request):
         if plan.snapshot_id_name is None:
             raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
-        kept = _snapshot_ids(batch, plan, file).to_numpy() <= request.snapshot
+        kept = _snapshot_ids(record_batch, plan, file).to_numpy() <= request.snapshot
     if dropped is not None and len(dropped):
-        first, last = np.searchsorted(dropped, (start, start + batch.num_rows))
-        kept = np.ones(batch.num_rows, bool) if kept is None else kept.copy()
+        first, last = np.searchsorted(dropped, (start, start + record_batch.num_rows))
+        kept = np.ones(record_batch.num_rows, bool) if kept is None else kept.copy()
         kept[dropped[first:last] - start] = False
     return kept
 

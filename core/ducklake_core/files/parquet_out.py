@@ -68,14 +68,14 @@ def write_data_files(
 def write_record_batches(
     storage: Storage,
     layout: FileLayout,
-    batches: Iterable[pa.RecordBatch],
+    record_batches: Iterable[pa.RecordBatch],
     *,
     buffer_bytes: int = 256 * 2**20,
     new_name: Callable[[], str] = new_data_file_name,
 ) -> tuple[NewDataFile, ...]:
     """Write a stream of record batches, holding at most about `buffer_bytes` of it in memory; each fill makes files."""
     with _removing_on_error(storage, layout.directory) as written:
-        for table in _tables(batches, buffer_bytes):
+        for table in _tables(record_batches, buffer_bytes):
             written.extend(write_data_files(storage, layout, table, new_name=new_name))
     return tuple(written)
 
@@ -104,12 +104,12 @@ def _removing_on_error(storage: Storage, directory: str) -> Iterator[list[NewDat
         raise
 
 
-def _tables(batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:
+def _tables(record_batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     held_bytes = 0
-    for batch in batches:
-        held.append(batch)
-        held_bytes += batch.nbytes
+    for record_batch in record_batches:
+        held.append(record_batch)
+        held_bytes += record_batch.nbytes
         if held_bytes >= buffer_bytes:
             yield pa.Table.from_batches(held)
             held, held_bytes = [], 0

@@ -169,7 +169,7 @@ def _float_key(text: str) -> tuple[bool, float]:
     return (True, 0.0) if math.isnan(value) else (False, value)
 
 
-@lru_cache(maxsize=1024)  # the bound of a table meets that of every new batch of rows
+@lru_cache(maxsize=1024)  # the bound of a table meets that of every append
 def _moment_key(text: str) -> float:
     value = temporal.parse_timestamp(text, _NANOSECONDS)
     return math.copysign(math.inf, value) if abs(value) == temporal.INFINITE_TICKS else value

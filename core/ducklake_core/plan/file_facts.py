@@ -187,10 +187,10 @@ def _calendar_range(type_: str, parts: Mapping[str, str]) -> Range:
         start, end = _period(numbers)
     except ValueError:
         return Range()
-    epoch = datetime(1970, 1, 1)  # noqa: DTZ001 # of values without a zone
+    zero = datetime(1970, 1, 1)  # noqa: DTZ001 # of values without a zone
     if type_ == "date":
-        return Range((start - epoch).days, (end - epoch).days - (1 if end.hour == 0 else 0))
-    return Range(int((start - epoch).total_seconds()) * 10**9, int((end - epoch).total_seconds()) * 10**9 - 1)
+        return Range((start - zero).days, (end - zero).days - (1 if end.hour == 0 else 0))
+    return Range(int((start - zero).total_seconds()) * 10**9, int((end - zero).total_seconds()) * 10**9 - 1)
 
 
 def _period(numbers: list[int]) -> tuple[datetime, datetime]:

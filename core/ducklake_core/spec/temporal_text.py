@@ -103,7 +103,7 @@ def _formatted(
     if _all_within(numbers, bounds):
         return fast(array)
     usual = pc.and_(pc.greater_equal(numbers, bounds[0]), pc.less_equal(numbers, bounds[1]))
-    unusual = pc.fill_null(pc.invert(usual), False)  # noqa: FBT003  the value to fill with
+    unusual = pc.fill_null(pc.invert(usual), False)  # noqa: FBT003 # the value to fill with
     texts = pa.array([slow(v) for v in numbers.filter(unusual).to_pylist()], pa.string())
     return pc.replace_with_mask(fast(pc.if_else(usual, array, pa.scalar(None, array.type))), unusual, texts)
 
@@ -127,7 +127,7 @@ def _trim_fraction(text: pa.Array, unit: str) -> pa.Array:
     return pc.call_function("ascii_rtrim", [pc.call_function("ascii_rtrim", [text], _ZEROS)], _POINT)
 
 
-@lru_cache(maxsize=4096)  # a batch of rows has few days
+@lru_cache(maxsize=4096)  # the rows of one write have few days
 def format_date(days: int) -> str:
     """Format days since 1970-01-01, as DuckDB does."""
     if abs(days) == INFINITE_DAYS:
