@@ -43,7 +43,7 @@ def test_python_blocks_run(page: Page, tmp_path: Path, monkeypatch: pytest.Monke
     namespace: dict[str, Any] = {"__name__": "__main__"}
 
     for source in page.sources("python"):
-        exec(compile(source, str(page.path), "exec"), namespace)  # noqa: S102 -- the page is ours
+        exec(compile(source, str(page.path), "exec"), namespace)  # noqa: S102 # the page is ours
 
 
 @pytest.mark.parametrize("page", _pages_with("sh"))

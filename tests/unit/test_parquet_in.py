@@ -255,11 +255,11 @@ def test_name_mapping_with_a_hole_is_an_error(tmp_path: Path) -> None:
         (pa.array([1], pa.time32("s")), "time", dt.time(0, 0, 1)),
         (pa.array([1500], pa.time64("ns")), "time", dt.time(0, 0, 0, 1)),
         (pa.array([5_000_000], pa.time64("us")), "timetz", "00:00:05+00"),
-        (pa.array([1], pa.timestamp("ms")), "timestamp", dt.datetime(1970, 1, 1, 0, 0, 0, 1000)),  # noqa: DTZ001 -- naive
-        (pa.array([1], pa.timestamp("s", "Europe/Berlin")), "timestamp", dt.datetime(1970, 1, 1, 0, 0, 1)),  # noqa: DTZ001 -- naive
+        (pa.array([1], pa.timestamp("ms")), "timestamp", dt.datetime(1970, 1, 1, 0, 0, 0, 1000)),  # noqa: DTZ001 # naive
+        (pa.array([1], pa.timestamp("s", "Europe/Berlin")), "timestamp", dt.datetime(1970, 1, 1, 0, 0, 1)),  # noqa: DTZ001 # naive
         (pa.array([1], pa.timestamp("us")), "timestamptz", dt.datetime(1970, 1, 1, 0, 0, 0, 1, dt.UTC)),
-        (pa.array([1], pa.date32()), "timestamp", dt.datetime(1970, 1, 2)),  # noqa: DTZ001 -- naive
-        (pa.array([-1_500_000], pa.timestamp("us")), "timestamp_s", dt.datetime(1969, 12, 31, 23, 59, 58)),  # noqa: DTZ001 -- naive
+        (pa.array([1], pa.date32()), "timestamp", dt.datetime(1970, 1, 2)),  # noqa: DTZ001 # naive
+        (pa.array([-1_500_000], pa.timestamp("us")), "timestamp_s", dt.datetime(1969, 12, 31, 23, 59, 58)),  # noqa: DTZ001 # naive
         (
             pa.array([struct.pack("<III", 14, 3, 1500)], pa.binary(12)),
             "interval",

@@ -125,7 +125,7 @@ def test_what_travels_between_processes_pickles(directory: str) -> None:
     files = write(how, pa.table({"c": pa.array([1, 2], pa.int32())}))
 
     for value in (how, files):
-        assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301 -- our own bytes
+        assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301 # our own bytes
 
 
 # ------------------------------------------------------------------------------------------ what is refused

@@ -16,7 +16,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_file_is_written_read_measured_and_removed(root: str) -> None:
-    storage = pickle.loads(pickle.dumps(Storage.of(root)))  # noqa: S301 -- executors get it so
+    storage = pickle.loads(pickle.dumps(Storage.of(root)))  # noqa: S301 # executors get it so
     path = f"{root}new directory/ü=1/file"
 
     with storage.open_output(path) as sink:
