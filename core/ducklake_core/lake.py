@@ -25,7 +25,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SortKey
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
-from ducklake_core.spec.names import split_table_name
+from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.table import Table
 from ducklake_core.transaction import TableSchema, Transaction
@@ -294,8 +294,8 @@ class Lake:
                 raise self.view().no_table(table)
             return "table", found.table_id
         if schema is not None:
-            ids = {s.name.casefold(): s.schema_id for s in self.view().schemas()}
-            if schema.casefold() not in ids:
+            ids = {fold(s.name): s.schema_id for s in self.view().schemas()}
+            if fold(schema) not in ids:
                 raise ObjectNotFound(f"there is no schema '{schema}'", name=schema)
-            return "schema", ids[schema.casefold()]
+            return "schema", ids[fold(schema)]
         return None, None

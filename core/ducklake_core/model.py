@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import NewType
 from uuid import UUID
 
+from ducklake_core.spec.names import fold
+
 SnapshotId = NewType("SnapshotId", int)
 SchemaId = NewType("SchemaId", int)
 TableId = NewType("TableId", int)
@@ -78,7 +80,7 @@ class Column:
 
     def child(self, name: str) -> Column | None:
         """Find a child by name, regardless of case."""
-        return next((c for c in self.children if c.name.casefold() == name.casefold()), None)
+        return next((c for c in self.children if fold(c.name) == fold(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class TableVersion:
 
     def column(self, name: str) -> Column | None:
         """Find a top-level column by name, regardless of case."""
-        return next((c for c in self.columns if c.name.casefold() == name.casefold()), None)
+        return next((c for c in self.columns if fold(c.name) == fold(name)), None)
 
     def nodes(self) -> dict[ColumnId, Column]:
         """Return every node of every column by its id."""

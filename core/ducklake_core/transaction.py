@@ -38,7 +38,7 @@ from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.row_changes import RowChanger
 from ducklake_core.spec.inlined import find_uninlinable
-from ducklake_core.spec.names import check_name, split_path, split_table_name
+from ducklake_core.spec.names import check_name, fold, split_path, split_table_name
 from ducklake_core.spec.options import effective_options, inlined_row_limit
 from ducklake_core.spec.paths import directory_name, join_path
 from ducklake_core.spec.types import build_columns
@@ -232,7 +232,7 @@ class Transaction:
         check_name(new_name, "table")
         pending = self._pending(name)
         table = pending.table
-        if table.name.casefold() != new_name.casefold():
+        if fold(table.name) != fold(new_name):
             self._refuse_taken(self._schema(table.schema_name), new_name)
         pending.after = replace(table, name=new_name)
         self._names.pop(_key(table.schema_name, table.name), None)
@@ -383,7 +383,7 @@ class Transaction:
     def _find_schema(self, name: str) -> SchemaVersion | None:
         self._refuse_ended()
         stored = [s for s in self._view.schemas() if s not in self._dropped_schemas]
-        return next((s for s in [*stored, *self._created_schemas] if s.name.casefold() == name.casefold()), None)
+        return next((s for s in [*stored, *self._created_schemas] if fold(s.name) == fold(name)), None)
 
     def _predicate(self, pending: PendingTable, where: str | Predicate | None) -> Predicate | None:
         return parse_filter(where, pending.table.columns) if isinstance(where, str) else where
@@ -407,4 +407,4 @@ class Transaction:
 
 
 def _key(schema_name: str, table_name: str) -> tuple[str, str]:
-    return schema_name.casefold(), table_name.casefold()
+    return fold(schema_name), fold(table_name)

@@ -11,6 +11,7 @@ from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database, Row, Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.options import Options
 
 
@@ -45,7 +46,7 @@ class LakeView:
 
     def find_table(self, schema_name: str, table_name: str) -> TableVersion | None:
         """Return the table of that name, regardless of case, None when there is none."""
-        key = (schema_name.casefold(), table_name.casefold())
+        key = (fold(schema_name), fold(table_name))
         if key not in self._found:
             with self.database.read() as session:
                 found = reader.find_table(session, (schema_name, table_name), self.snapshot.snapshot_id, self.data_path)
@@ -65,7 +66,7 @@ class LakeView:
         return self._schemas
 
     def has_view(self, schema_id: SchemaId, name: str) -> bool:
-        return any(r[4] == schema_id and r[5].casefold() == name.casefold() for r in self._views())
+        return any(r[4] == schema_id and fold(r[5]) == fold(name) for r in self._views())
 
     def has_views(self, schema_id: SchemaId) -> bool:
         return any(r[4] == schema_id for r in self._views())

@@ -120,8 +120,12 @@ def _tables_with_schema(t: CatalogTables) -> Select[Any]:
 
 
 def _same_name(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
-    """Names are equal regardless of ASCII case, as in DuckDB; SQLite's lower() leaves other letters alone too."""
-    return or_(column == bindparam(name), func.lower(column) == bindparam(f"lower_{name}"))
+    """Names are equal regardless of ASCII case, as in DuckDB. This may find more, which the reader leaves out.
+
+    SQLite's lower() leaves other letters alone, that of PostgreSQL does so or not by the database's locale.
+    """
+    lower = func.lower(column)
+    return or_(column == bindparam(name), lower == bindparam(f"folded_{name}"), lower == bindparam(f"lower_{name}"))
 
 
 @cache

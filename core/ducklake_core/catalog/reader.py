@@ -31,6 +31,7 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.options import Options, Scope
 from ducklake_core.spec.paths import join_path
 from ducklake_core.spec.types import stored_type
@@ -109,11 +110,14 @@ def find_table(session: Session, name: tuple[str, str], snapshot: SnapshotId, da
     schema_name, table_name = name
     names = {
         "schema_name": schema_name,
+        "folded_schema_name": fold(schema_name),
         "lower_schema_name": schema_name.lower(),
         "table_name": table_name,
+        "folded_table_name": fold(table_name),
         "lower_table_name": table_name.lower(),
     }
-    rows = session.query(queries.table_named(session.tables), snapshot=snapshot, **names)
+    found = session.query(queries.table_named(session.tables), snapshot=snapshot, **names)
+    rows = [r for r in found if (fold(r[8]), fold(r[5])) == (fold(schema_name), fold(table_name))]
     return _load(session, rows[0], snapshot, data_path) if rows else None
 
 

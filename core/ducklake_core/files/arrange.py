@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.model import Column, Partitioning, SortKey, SortOrder
 from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.partition import partition_values
 
 _PLAIN_NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_$]*))\s*')
@@ -64,7 +65,7 @@ def _column_of(key: SortKey, columns: Sequence[Column]) -> Column | None:
     if match is None:
         return None
     name = match.group(1).replace('""', '"') if match.group(1) else match.group(2)
-    return next((column for column in columns if column.name.casefold() == name.casefold()), None)
+    return next((column for column in columns if fold(column.name) == fold(name)), None)
 
 
 def _direction(key: SortKey) -> tuple[str, str]:

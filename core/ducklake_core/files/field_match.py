@@ -16,6 +16,7 @@ from ducklake_core.errors import UnreadableFile, UnsupportedType
 from ducklake_core.files.casts import cast_values
 from ducklake_core.files.nested import parts_of, plain_nested, with_parts
 from ducklake_core.model import Column, NameMapping, NameMappingEntry
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.text import from_text
 from ducklake_core.spec.types import FIELD_ID, arrow_type, is_list
 
@@ -173,7 +174,7 @@ def _mapped(
     if entry.is_partition:
         return Constant(column, _path_value(path_values.get(entry.source_name), column))
     for index, found in enumerate(fields):
-        if found.name.casefold() == entry.source_name.casefold():
+        if fold(found.name) == fold(entry.source_name):
             return _mapped_field(found, column, index, entry)
     return Constant(column, column.initial_default)
 

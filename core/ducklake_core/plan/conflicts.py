@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ducklake_core.model import SnapshotId
 from ducklake_core.spec.changes import ChangeKind, TableChange
+from ducklake_core.spec.names import fold
 
 SnapshotChanges = tuple[SnapshotId, tuple[TableChange, ...]]
 
@@ -140,11 +141,11 @@ def _is_created_in_dropped(created: TableChange, dropped: TableChange, names: Ma
     if dropped.kind is not ChangeKind.DROPPED_SCHEMA or created.schema_name is None or dropped.object_id is None:
         return False
     name = names.get(dropped.object_id)
-    return name is not None and name.casefold() == created.schema_name.casefold()
+    return name is not None and fold(name) == fold(created.schema_name)
 
 
 def _name_key(change: TableChange) -> tuple[str, str]:
-    return (change.schema_name or "").casefold(), (change.name or "").casefold()
+    return fold(change.schema_name or ""), fold(change.name or "")
 
 
 def _full_name(change: TableChange) -> str:

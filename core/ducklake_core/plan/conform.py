@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog, NotNullViolation, SchemaMismatch, UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import leaves, plain
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.text import from_text, parse_literal
 from ducklake_core.spec.types import arrow_type, is_list
 
@@ -54,11 +55,11 @@ def conform_column(array: pa.ChunkedArray, column: Column, table_name: str) -> p
 
 def _match_names(names: Sequence[str], columns: Sequence[Column], table_name: str) -> dict[str, int]:
     """Return the position of each column in the data; names match regardless of case, each at most once."""
-    by_fold = {c.name.casefold(): c.name for c in columns}
+    by_fold = {fold(c.name): c.name for c in columns}
     found: dict[str, int] = {}
     unknown: list[str] = []
     for index, name in enumerate(names):
-        column = by_fold.get(name.casefold())
+        column = by_fold.get(fold(name))
         if column is None:
             unknown.append(name)
         elif column in found:

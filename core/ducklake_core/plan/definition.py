@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.model import Column, Partitioning, PartitionKey, SortKey, SortOrder, TableVersion
-from ducklake_core.spec.names import quote_name, split_path
+from ducklake_core.spec.names import fold, quote_name, split_path
 from ducklake_core.spec.partition import check_transform, parse_partition_expression
 from ducklake_core.spec.promotions import is_promotion
 from ducklake_core.spec.text import literal_text
@@ -150,7 +150,7 @@ def find_column(table: TableVersion, parts: Sequence[str]) -> Column:
     children: tuple[Column, ...] = table.columns
     found: Column | None = None
     for depth, part in enumerate(parts):
-        found = next((c for c in children if c.name.casefold() == part.casefold()), None)
+        found = next((c for c in children if fold(c.name) == fold(part)), None)
         if found is None:
             names = [c.name for c in children]
             close = get_close_matches(part, names, n=1)
@@ -178,8 +178,8 @@ def check_columns(columns: Sequence[Column], table_name: str) -> None:
         for node in column.walk():
             if node.type == "struct":
                 check_columns(node.children, f"{table_name}.{node.name}")
-    names = [c.name.casefold() for c in columns]
-    twice = next((c.name for c in columns if names.count(c.name.casefold()) > 1), None)
+    names = [fold(c.name) for c in columns]
+    twice = next((c.name for c in columns if names.count(fold(c.name)) > 1), None)
     if twice is not None:
         raise InvalidInput(f"'{table_name}' has two columns '{twice}': names differ by more than case", name=table_name)
 
@@ -209,7 +209,7 @@ def _edit(table: TableVersion, parts: Sequence[str], edit: Edit) -> TableVersion
 def _edit_in(columns: tuple[Column, ...], parts: Sequence[str], edit: Edit) -> tuple[Column, ...]:
     edited = []
     for column in columns:
-        if column.name.casefold() != parts[0].casefold():
+        if fold(column.name) != fold(parts[0]):
             edited.append(column)
         elif len(parts) > 1:
             edited.append(replace(column, children=_edit_in(column.children, parts[1:], edit)))
@@ -220,7 +220,7 @@ def _edit_in(columns: tuple[Column, ...], parts: Sequence[str], edit: Edit) -> t
 
 
 def _refuse_duplicate(columns: Sequence[Column], name: str, owner: str) -> None:
-    if any(c.name.casefold() == name.casefold() for c in columns):
+    if any(fold(c.name) == fold(name) for c in columns):
         raise ObjectExists(f"'{owner}' has a column '{name}' already; names differ by more than case", column=name)
 
 
@@ -228,13 +228,13 @@ def _refuse_in_use(table: TableVersion, column: Column, path: str) -> None:
     ids = {node.column_id for node in column.walk()}
     if table.partitioning and any(k.column_id in ids for k in table.partitioning.keys):
         raise InvalidInput(f"column '{path}' partitions table '{table.qualified_name}': change the partitioning first")
-    if table.sort_order and any(column.name.casefold() in _sort_columns(k) for k in table.sort_order.keys):
+    if table.sort_order and any(fold(column.name) in _sort_columns(k) for k in table.sort_order.keys):
         raise InvalidInput(f"column '{path}' sorts table '{table.qualified_name}': change the sort order first")
 
 
 def _rename_sort_keys(table: TableVersion, old: str, new: str, provisional_id: int) -> TableVersion:
     order = table.sort_order
-    if order is None or all(old.casefold() not in _sort_columns(k) for k in order.keys):
+    if order is None or all(fold(old) not in _sort_columns(k) for k in order.keys):
         return table
     keys = tuple(_renamed_key(k, old, new) for k in order.keys)
     return replace(table, sort_order=SortOrder(provisional_id, keys))
@@ -242,17 +242,17 @@ def _rename_sort_keys(table: TableVersion, old: str, new: str, provisional_id: i
 
 def _sort_columns(key: SortKey) -> set[str]:
     """Return the columns that a sort expression names, in lower case."""
-    return {node.name.casefold() for node in _sort_expression(key).find_all(exp.Column)}
+    return {fold(node.name) for node in _sort_expression(key).find_all(exp.Column)}
 
 
 def _renamed_key(key: SortKey, old: str, new: str) -> SortKey:
-    if old.casefold() not in _sort_columns(key):
+    if fold(old) not in _sort_columns(key):
         return key
     expression = _sort_expression(key)
     if isinstance(expression, exp.Column):
         return replace(key, expression=quote_name(new))
     for node in expression.find_all(exp.Column):
-        if node.name.casefold() == old.casefold():
+        if fold(node.name) == fold(old):
             node.set("this", exp.to_identifier(new, quoted=quote_name(new) != new))
     return replace(key, expression=expression.sql(dialect="duckdb"))
 

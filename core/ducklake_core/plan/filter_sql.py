@@ -36,6 +36,7 @@ from ducklake_core.plan.predicates import (
     conjunction,
     disjunction,
 )
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import parse_type
 
 SUPPORTED = (
@@ -265,10 +266,10 @@ def _path(node: exp.Expr) -> list[str]:
 
 def _named(name: str, columns: Columns, what: str) -> Column:
     for column in columns:
-        if column.name.casefold() == name.casefold():
+        if fold(column.name) == fold(name):
             return column
-    close = get_close_matches(name.casefold(), [c.name.casefold() for c in columns], n=1)
-    known = [c.name for c in columns if not close or c.name.casefold() == close[0]]
+    close = get_close_matches(fold(name), [fold(c.name) for c in columns], n=1)
+    known = [c.name for c in columns if not close or fold(c.name) == close[0]]
     hint = f"did you mean '{known[0]}'?" if close else "there are " + ", ".join(f"'{name}'" for name in known)
     raise InvalidInput(f"there is no {what} '{name}'; {hint}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import ascii_lowercase, ascii_uppercase
 
 from ducklake_core.errors import InvalidInput
 
@@ -32,6 +33,14 @@ def split_table_name(text: str) -> tuple[str, str]:
     if len(parts) > 2:
         raise InvalidInput(f"'{text}' is not a table's name: write 'table' or 'schema.table', quoting odd parts")
     return (parts[0], parts[1]) if len(parts) == 2 else ("main", parts[0])
+
+
+def fold(name: str) -> str:
+    """Return what two names share that DuckDB takes for one: only ASCII letters are equal regardless of case."""
+    return name.translate(_LOWER)
+
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def quote_name(name: str) -> str:
