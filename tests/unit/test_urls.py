@@ -69,3 +69,19 @@ def test_a_secret_is_not_in_the_error_of_an_address_that_cannot_be_read() -> Non
 def test_a_metadata_schema_makes_no_sense_on_sqlite() -> None:
     with pytest.raises(InvalidInput, match="PostgreSQL"):
         CatalogUrl.parse("sqlite:///l.sqlite", metadata_schema="meta")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://db/lake?user=me&password=secret",
+        "postgresql://me:secret@db/lake",
+        "ducklake:postgres:host=db dbname=lake user=me password=secret sslpassword=secret",
+        "ducklake:postgres:postgres://me:secret@db/lake",
+    ],
+)
+def test_no_password_is_shown_wherever_it_stands(text: str) -> None:
+    shown = CatalogUrl.parse(text).shown
+
+    assert "secret" not in shown
+    assert "/lake" in shown

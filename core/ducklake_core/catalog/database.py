@@ -57,7 +57,8 @@ class Database:
                 "isolation_level": None,
                 "check_same_thread": False,
             }
-            return create_engine(self.url.url, connect_args=arguments, poolclass=QueuePool)
+            # Keys of encrypted files are parameters; errors, which show statements, must not show them.
+            return create_engine(self.url.url, connect_args=arguments, poolclass=QueuePool, hide_parameters=True)
         arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10}
         return create_engine(
             self.url.url, isolation_level="AUTOCOMMIT", connect_args=arguments, use_native_hstore=False

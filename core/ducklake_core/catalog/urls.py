@@ -30,8 +30,9 @@ class CatalogUrl:
 
     @property
     def shown(self) -> str:
-        """The URL without its password."""
-        return self.url.render_as_string(hide_password=True)
+        """The URL without its passwords."""
+        hidden = {key: "***" if "password" in key.lower() else value for key, value in self.url.query.items()}
+        return self.url.set(query=hidden).render_as_string(hide_password=True)
 
     @classmethod
     def parse(cls, text: str, metadata_schema: str | None = None) -> CatalogUrl:
@@ -52,9 +53,11 @@ def _parse(text: str) -> URL:
     if separator and kind == "sqlite" and not rest.startswith("//"):
         return URL.create("sqlite", database=rest)
     if separator and kind in ("postgres", "postgresql") and not rest.startswith("//"):
-        return make_url(rest) if rest.startswith(("postgres://", "postgresql://")) else _conninfo_url(rest)
-    if kind == "postgres":
-        text = f"postgresql:{rest}"
+        if not rest.startswith(("postgres://", "postgresql://")):
+            return _conninfo_url(rest)
+        text = rest
+    if text.startswith("postgres:"):
+        text = text.replace("postgres:", "postgresql:", 1)
     try:
         return make_url(text)
     except ArgumentError:
