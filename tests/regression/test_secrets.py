@@ -12,8 +12,11 @@ from ducklake_core.catalog.dialects import DATABASE_ERRORS
 
 def test_an_error_of_sqlite_shows_no_parameter(tmp_path: Path) -> None:
     statement = Statement(text("INSERT INTO ducklake_no_such_table VALUES (:key)"), {"key": "secret"})
-    with Lake.create(f"sqlite:///{tmp_path}/lake.sqlite", f"{tmp_path}/data") as lake, lake.database.write() as session:
-        with pytest.raises(DATABASE_ERRORS) as caught:
-            session.run([statement])
+    with (
+        Lake.create(f"sqlite:///{tmp_path}/lake.sqlite", f"{tmp_path}/data") as lake,
+        lake.database.write() as session,
+        pytest.raises(DATABASE_ERRORS) as caught,
+    ):
+        session.run([statement])
 
     assert "secret" not in str(caught.value)
