@@ -52,7 +52,12 @@ TableSchema: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 
 
 class Transaction:
-    """Use as `with lake.transaction() as tx:`; the end of the block commits, an error in it discards everything."""
+    """Use as `with lake.transaction() as tx:`; the end of the block commits, an error in it discards everything.
+
+    Methods are those of `Lake`, without a snapshot of their own; `result` has the commit's once it is made. They raise
+    a `TerminalError` for what they are given; only the commit raises `CommitConflict`, `ContentionError` and
+    `CommitOutcomeUnknown`.
+    """
 
     def __init__(self, lake: Lake, info: CommitInfo, epoch: Epoch | None = None, *, trust_cache: bool = False) -> None:
         self._lake = lake
