@@ -111,14 +111,16 @@ def count_rows(
     storage: Storage, listing: Listing, columns: Sequence[Column], snapshot: SnapshotId, predicate: Predicate | None
 ) -> int:
     """Return the number of rows of a listing that match; whole files are counted from the catalog."""
-    count = sum(len(matches(part.rows, predicate)) for part in listing.inlined)
-    unsure = [f for f in listing.files if predicate is not None or (f.partial_max or 0) > snapshot]
+    count: int = sum(len(matches(part.rows, predicate)) for part in listing.inlined)
+    request = ReadRequest(tuple(columns), snapshot, with_snapshot_ids=True, table_columns=listing.table.columns)
+    row_filter = None if predicate is None else to_arrow(predicate)
     for file in listing.files:
-        if file not in unsure:
-            dropped = _dropped(storage, file, snapshot)
+        dropped = _dropped(storage, file, snapshot)
+        if predicate is None and (file.partial_max or 0) <= snapshot:
             count += file.record_count - (0 if dropped is None else len(dropped))
-    for part in read_file_parts(storage, replace(listing, files=tuple(unsure)), columns, snapshot):
-        count += len(matches(part.rows, predicate))
+        else:
+            rows = read_data_file(storage, file, request, dropped_positions=dropped, row_filter=row_filter)
+            count += rows.num_rows
     return count
 
 
