@@ -1,4 +1,4 @@
-"""Contention is retried without rewriting files, up to the policy's end; a conflict ends at once and names a snapshot."""
+"""Contention is retried without rewriting files, up to the policy's end; a conflict ends at once, with its snapshot."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

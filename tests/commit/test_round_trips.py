@@ -1,8 +1,8 @@
 """The hot path, an inlined append into an existing table on PostgreSQL, counted on the wire: at most three round trips.
 
 A round trip here is what a network would charge for: bytes of the client, and the server's answer that it waits for.
-Up to 50 rows there are two: (1) BEGIN, head and statistics; (2) rows, snapshot, statistics, changes and COMMIT.
-More rows travel as one COPY between the two, which is the third exchange. libpq sends no rows before the server has said
+Up to `BULK_ROWS` rows there are two: (1) BEGIN, head and statistics; (2) rows, snapshot, statistics, changes and COMMIT.
+More rows travel as one COPY between the two, which is the third exchange. libpq sends no rows before the server says
 that it is ready for them (CopyInResponse), so on the wire that exchange has two answers. Whoever adds one fails here.
 """
 
@@ -18,11 +18,8 @@ from ducklake_core.model import Epoch
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Proxy, run_proxy
 
-READS = [
-    "BEGIN ISOLATION LEVEL REPEATABLE READ",
-    "ducklake_snapshot",
-    "ducklake_table_stats",
-]
+BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+READS = [BEGIN, "ducklake_snapshot", "ducklake_table_stats"]
 WRITES = ["ducklake_snapshot", "ducklake_inlined_data_1_1", "ducklake_table_stats"]
 END = ["ducklake_snapshot_changes", "COMMIT"]
 
