@@ -1,7 +1,7 @@
 """The hot path, an inlined append into an existing table on PostgreSQL, counted on the wire: at most three round trips.
 
 A round trip here is what a network would charge for: bytes of the client, and the server's answer that it waits for.
-Up to `BULK_ROWS` rows there are two: (1) BEGIN, head and statistics; (2) rows, snapshot, statistics, changes and COMMIT.
+Up to `BULK_ROWS` rows there are two: (1) BEGIN, head and statistics; (2) rows, snapshot, statistics, changes, COMMIT.
 More rows travel as one COPY between the two, which is the third exchange. libpq sends no rows before the server says
 that it is ready for them (CopyInResponse), so on the wire that exchange has two answers. Whoever adds one fails here.
 """
