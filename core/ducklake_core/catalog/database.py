@@ -200,7 +200,7 @@ class Session:
     def _run_pipelined(self, statements: Sequence[Statement], meanwhile: Callable[[], object]) -> list[list[Row]]:
         driver, dialect = self.driver, self._connection.dialect
         cursors = [driver.cursor(binary=True) for _ in statements]
-        with driver.pipeline():
+        with _pipeline(driver):
             self.begin()
             for cursor, statement in zip(cursors, statements, strict=True):
                 _execute(cursor, statement, dialect)
@@ -210,11 +210,27 @@ class Session:
     def _write_pipelined(self, statements: Sequence[Statement]) -> None:
         driver, dialect = self.driver, self._connection.dialect
         cursor = driver.cursor()  # one for all: nobody asks for their results
-        with driver.pipeline():
+        with _pipeline(driver):
             self.begin()
             for statement in statements:
                 _execute(cursor, statement, dialect)
             cursor.execute("COMMIT")
+
+
+@contextmanager
+def _pipeline(driver: psycopg.Connection[Any]) -> Iterator[None]:
+    """Open a pipeline that raises its first error; psycopg would log the echo of it at the end as a warning."""
+    first: psycopg.Error | None = None
+    try:
+        with driver.pipeline():
+            try:
+                yield
+            except psycopg.Error as error:
+                first = error
+    except psycopg.Error as error:
+        raise (first or error) from None
+    if first is not None:
+        raise first
 
 
 def table_exists(session: Session, name: str) -> bool:
