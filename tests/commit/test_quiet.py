@@ -1,4 +1,4 @@
-"""A lost race is ordinary: it is retried without a word on the log. On SQLite nobody can lose one: the lock comes first."""
+"""A lost race is ordinary: it is retried without a word on the log. On SQLite the lock comes first, nobody loses."""
 
 import logging
 from pathlib import Path
