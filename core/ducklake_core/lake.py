@@ -78,7 +78,7 @@ class Lake:
     def _of(cls, database: Database, find_data_path: Callable[[], str]) -> Self:
         try:
             return cls(database, find_data_path())
-        except BaseException:
+        except BaseException:  # an interrupt must leave no connection behind, either
             database.close()
             raise
 

@@ -69,7 +69,7 @@ def list_table(
         try:
             with database.read() as session:
                 return _list(session, table, snapshot, columns, predicate)
-        except Exception as error:
+        except Exception as error:  # only a table that vanished is tried again
             if not database.dialect.is_missing_table(error):
                 raise
             if attempt + 1 == _READ_ATTEMPTS:

@@ -94,7 +94,7 @@ class Transaction:
         self._has_ended = True
         try:
             self.result = self._commit()
-        except BaseException:
+        except BaseException:  # an interrupt must leave no file behind, either
             if not self.in_doubt:  # else the snapshot may exist: its files must stay
                 self._remove_written()
             raise
@@ -176,7 +176,7 @@ class Transaction:
         """Remember that a change of rows failed: some may be ended whose new versions were never added."""
         try:
             yield
-        except BaseException:
+        except BaseException:  # an interrupt in the middle is half a change, too
             self._has_failed = True
             raise
 

@@ -4,7 +4,8 @@ import pytest
 
 from ducklake_core.model import Column
 from ducklake_core.spec.inlined import find_uninlinable, inlined_type
-from tests.differential.test_text_against_duckdb import duckdb_type, execute
+from tests.differential.test_text_against_duckdb import execute
+from tests.fixtures.by_hand import duckdb_type
 from tests.fixtures.catalogs import Catalog, SqliteCatalog
 from tests.fixtures.oracle import Oracle, OracleError
 from tests.fixtures.values import SCALAR_TYPES, column_of

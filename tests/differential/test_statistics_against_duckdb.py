@@ -8,12 +8,12 @@ from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import build_column, build_columns
 from tests.differential.test_text_against_duckdb import (
     EXPRESSIONS,
-    duckdb_type,
     execute,
     node_of_column,
     shapes_of,
     sql_literal,
 )
+from tests.fixtures.by_hand import duckdb_type
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.values import SCALAR_TYPES, column_of, sample_array

@@ -21,38 +21,13 @@ from ducklake_core.spec.arrays import list_members
 from ducklake_core.spec.inlined import find_unreadable
 from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import TypeNode, arrow_type, build_column
+from tests.fixtures.by_hand import duckdb_type
 from tests.fixtures.catalogs import Catalog, PostgresCatalog, SqliteCatalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array, type_nodes
 
-# DuckDB's names of our types, where they differ from the format's.
-DUCKDB_NAMES = {
-    "int8": "TINYINT",
-    "int16": "SMALLINT",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "int128": "HUGEINT",
-    "uint8": "UTINYINT",
-    "uint16": "USMALLINT",
-    "uint32": "UINTEGER",
-    "uint64": "UBIGINT",
-    "uint128": "UHUGEINT",
-    "float32": "FLOAT",
-    "float64": "DOUBLE",
-}
 # Arrow cannot carry these into DuckDB: decimals of 256 bits, and times with an offset or (in DuckDB 1.5) nanoseconds.
 NOT_EXCHANGED = ("int128", "uint128", "timetz", "time_ns")
-
-
-def duckdb_type(column: Column) -> str:
-    if column.type == "list":
-        return f"{duckdb_type(column.children[0])}[]"
-    if column.type == "map":
-        return f"MAP({', '.join(duckdb_type(c) for c in column.children)})"
-    if column.type == "struct":
-        fields = (f'"{c.name.replace(chr(34), chr(34) * 2)}" {duckdb_type(c)}' for c in column.children)
-        return f"STRUCT({', '.join(fields)})"
-    return DUCKDB_NAMES.get(column.type, column.type)
 
 
 @pytest.fixture(scope="module")

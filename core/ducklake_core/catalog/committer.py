@@ -105,7 +105,7 @@ class Committer:
             return self._settle(error, staged, attempted[-1] if attempted else None)
         except DuckLakeError:
             raise
-        except Exception as error:
+        except Exception as error:  # classified by its type, then raised
             raise _classify(self.database, error) from error
 
     def _commit_once(
@@ -199,7 +199,7 @@ class Committer:
                 with self.database.read() as session:
                     query = queries.transaction_status(session.tables)
                     [[status]] = session.query(query, transaction_id=last.transaction_id)
-            except Exception as failure:
+            except Exception as failure:  # whatever it was, the doubt remains
                 raise error from failure  # not a reason to try again: the rows might come twice
             if status == "committed":
                 return CommitResult(last.snapshot)

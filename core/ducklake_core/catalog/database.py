@@ -76,7 +76,7 @@ class Database:
         try:
             with self._session(self.dialect.begin_read) as session:
                 yield session
-        except Exception as error:
+        except Exception as error:  # only a lost connection or a lock is renamed
             if self.dialect.is_transient(error):
                 raise CatalogUnavailable(f"cannot read catalog '{self.url.shown}': {_first_line(error)}") from error
             raise
@@ -92,7 +92,7 @@ class Database:
             try:
                 yield session
                 session.end()
-            except BaseException as error:
+            except BaseException as error:  # an interrupt must roll back, too
                 session.abandon(error)
                 raise
 
@@ -100,7 +100,7 @@ class Database:
     def _connect(self) -> Iterator[Connection]:
         try:
             connection = self.engine.connect()
-        except Exception as error:
+        except Exception as error:  # only a database out of reach is renamed
             if self.dialect.is_transient(error):
                 raise CatalogUnavailable(
                     f"cannot connect to catalog '{self.url.shown}': {_first_line(error)}"
@@ -148,7 +148,7 @@ class Session:
                 self._run_each(statements)
                 faults.at("in_commit")
                 self.driver.execute("COMMIT")
-        except Exception as error:
+        except Exception as error:  # only a lost connection is renamed
             if isinstance(error, psycopg.OperationalError) and self.driver.closed:
                 raise CommitOutcomeUnknown(
                     f"connection to catalog '{self.database.url.shown}' was lost at COMMIT: the snapshot may exist"

@@ -69,7 +69,7 @@ def create_ledger(database: Database) -> None:
         with attempt:
             try:
                 _create_missing(database)
-            except Exception as error:
+            except Exception as error:  # only a lost race is renamed
                 # PostgreSQL's IF NOT EXISTS is no lock: of two that create at once, one violates a key of its catalog.
                 if database.dialect.is_contention(error):
                     raise ContentionError("another process is creating the ledger") from error

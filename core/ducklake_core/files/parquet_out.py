@@ -98,7 +98,7 @@ def _removing_on_error(storage: Storage, directory: str) -> Iterator[list[NewDat
     written: list[NewDataFile] = []
     try:
         yield written
-    except BaseException:
+    except BaseException:  # an interrupt must leave no file behind, either
         for file in written:
             storage.remove(directory + file.path)
         raise

@@ -58,7 +58,7 @@ class Storage:
                 self._filesystem.create_dir(str(PurePosixPath(key).parent))
             with self._filesystem.open_output_stream(key) as sink:
                 yield sink
-        except BaseException as error:
+        except BaseException as error:  # an interrupt must leave no file behind, either
             if self.exists(path):
                 self.remove(path)
             if isinstance(error, OSError):
