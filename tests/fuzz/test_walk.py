@@ -6,13 +6,10 @@ third opinion is `TableModel`. Longer walks: `make fuzz` (FUZZ_EXAMPLES=2000). A
 
 import os
 import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
@@ -21,9 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from ducklake_core import Lake
 from ducklake_core.transaction import Transaction
-from tests.fixtures.catalogs import Catalog, PostgresCatalog, SqliteCatalog
+from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
-from tests.fixtures.postgres import PostgresServer
 from tests.fuzz.model import (
     PLAIN,
     PROMOTIONS,
@@ -39,6 +35,7 @@ from tests.fuzz.model import (
     promoted,
     struct_of,
 )
+from tests.fuzz.places import Sessions, postgres_catalogs, sqlite_catalogs
 
 SEEDS = st.integers(0, 2**32)
 ACTORS = st.sampled_from(["us", "duckdb", "duckdb that was open"])
@@ -52,7 +49,7 @@ class Walk(RuleBasedStateMachine):
     """One lake with up to two tables, and everything its snapshots should hold."""
 
     make_catalog: Callable[[], Catalog]
-    sessions: "Sessions"
+    sessions: Sessions
 
     def __init__(self) -> None:
         super().__init__()
@@ -436,59 +433,6 @@ def _unsigned(rows: Rows) -> Rows:
 
 
 Act = tuple[Callable[[Transaction], object], str]
-
-
-class Sessions:
-    """Two DuckDB processes for all walks: one stays attached during a walk, one is attached anew for each look."""
-
-    def __init__(self) -> None:
-        self.opened = Oracle()
-        self.fresh = Oracle()
-        self._attached = False
-
-    def renew(self, catalog: Catalog) -> None:
-        if self._attached:
-            self.fresh.detach()
-        self.fresh.attach(catalog.attach)
-        self._attached = True
-
-    def reset(self) -> None:
-        """End the sessions of a walk; a broken process is replaced."""
-        for name in ("opened", "fresh"):
-            oracle: Oracle = getattr(self, name)
-            try:
-                oracle.execute("USE memory; DETACH lake")
-            except Exception:  # noqa: BLE001 # whatever it was, a new process is as good
-                oracle.close()
-                setattr(self, name, Oracle())
-        self._attached = False
-
-    def close(self) -> None:
-        self.opened.close()
-        self.fresh.close()
-
-
-@contextmanager
-def sqlite_catalogs(directory: Path) -> Iterator[Callable[[], Catalog]]:
-    def make() -> Catalog:
-        place = Path(tempfile.mkdtemp(dir=directory))
-        return SqliteCatalog(place / "lake.sqlite", f"{place}/data/")
-
-    yield make
-
-
-@contextmanager
-def postgres_catalogs(directory: Path, server: PostgresServer) -> Iterator[Callable[[], Catalog]]:
-    databases: list[Any] = []
-
-    def make() -> Catalog:
-        databases.append(server.create_database())
-        place = Path(tempfile.mkdtemp(dir=directory))
-        return PostgresCatalog(databases[-1], f"{place}/data/")
-
-    yield make
-    for database in databases:
-        server.drop_database(database)
 
 
 @pytest.mark.fuzz
