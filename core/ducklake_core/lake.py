@@ -225,6 +225,10 @@ class Lake:
         """Change the type of a column or field to one that holds all its values."""
         return self._once(lambda tx: tx.promote_column(table, column, type_))
 
+    def merge_schema(self, table: str, schema: TableSchema) -> Snapshot | None:
+        """Add the columns and fields that a schema has and the table lacks, and promote types that are narrower."""
+        return self._once(lambda tx: tx.merge_schema(table, schema))
+
     def set_default(self, table: str, column: str, default: object) -> Snapshot | None:
         """Set the default of rows to come; None removes it."""
         return self._once(lambda tx: tx.set_default(table, column, default))

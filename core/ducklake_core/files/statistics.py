@@ -112,7 +112,7 @@ def _merged(parts: Sequence[Bounds], leaf: Column) -> Bounds:
 
 def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> ColumnStats:
     chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
-    lower, upper = _texts(bound.extremes, leaf)
+    lower, upper = bound_texts(bound.extremes, leaf)
     return ColumnStats(
         leaf.column_id,
         value_count=bound.value_count,
@@ -124,8 +124,8 @@ def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> 
     )
 
 
-def _texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:
-    """Return both bounds as text, or neither."""
+def bound_texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:
+    """Return the least and the greatest value, given as an array of both, as text; or neither."""
     if len(extremes) == 0:
         return None, None
     if leaf.type == "blob":
