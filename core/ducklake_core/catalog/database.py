@@ -6,11 +6,11 @@ A `Session` is one transaction in one `with` block: it commits only by `commit()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -138,6 +138,16 @@ class Session:
 
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
+
+    @contextmanager
+    def copy_out(self, statement: Statement) -> Iterator[Iterable[memoryview]]:
+        """Give the messages of a COPY of a query's rows in PostgreSQL's binary format, as they come; one per row."""
+        query, constants = _compile(statement.executable, self._connection.dialect)
+        parameters = {**constants, **cast("Mapping[str, Any]", statement.parameters)}
+        bound = psycopg.ClientCursor(self.driver).mogrify(query, parameters)  # COPY takes no parameters
+        self.begin()
+        with self.driver.cursor().copy(f"COPY ({bound}) TO STDOUT (FORMAT BINARY)") as copy:
+            yield copy
 
     def write_and_commit(self, statements: Sequence[Statement]) -> None:
         """Run the statements and commit, all in one round trip; a connection lost here is an unknown outcome."""
