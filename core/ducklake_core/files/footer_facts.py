@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ducklake_core.files.parquet_out import footer_size
+from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.statistics import bound_texts
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnStats, NewDataFile
