@@ -71,7 +71,7 @@ def _value(raw: Any, leaf: Column) -> Any:  # Any: Parquet's physical value, and
     parameters = decimal_parameters(leaf.type)
     if parameters is not None:
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        return Decimal(unscaled).scaleb(-parameters[1])
+        return Decimal(f"{unscaled}E-{parameters[1]}")  # exact; arithmetic would round to 28 digits
     if leaf.type == "varchar":
         return raw.decode() if isinstance(raw, bytes) else raw
     return raw
