@@ -40,7 +40,7 @@ from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.row_changes import RowChanger, file_layout
 from ducklake_core.spec.inlined import find_uninlinable
-from ducklake_core.spec.names import check_name, fold, split_path, split_table_name
+from ducklake_core.spec.names import check_name, fold, join_table_name, split_path, split_table_name
 from ducklake_core.spec.options import effective_options, inlined_row_limit
 from ducklake_core.spec.paths import directory_name, join_path
 from ducklake_core.spec.types import build_columns
@@ -147,7 +147,8 @@ class Transaction:
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""
-        counts = {p.table.qualified_name: p.count_added() for p in self._tables.values() if p.after is not None}
+        live = [p for p in self._tables.values() if p.after is not None]
+        counts = {join_table_name(p.table.schema_name, p.table.name): p.count_added() for p in live}
         return {name: added for name, added in counts.items() if added.inlined_rows or added.files}
 
     # ---- data

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
 from ducklake_core.model import SortKey
-from ducklake_core.spec.names import split_table_name
+from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expression
 from ducklake_sinks.flush_policy import FlushPolicy
@@ -53,7 +53,7 @@ class SinkOptions:
         if self.table is None:
             return "main.dead_letters"
         schema, name = split_table_name(self.table)
-        return ".".join('"{}"'.format(part.replace('"', '""')) for part in (schema, f"{name}_dead_letters"))
+        return join_table_name(schema, f"{name}_dead_letters")
 
     def __repr__(self) -> str:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}

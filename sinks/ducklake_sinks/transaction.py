@@ -240,7 +240,7 @@ class SinkTransaction:
         if self._core is not None and result.snapshot is not None:
             added = self._core.added()
             for name in sorted(self._created):
-                runtime.set_table_options(name)
+                patiently(partial(runtime.set_table_options, name))
         if runtime.governor is not None:
             for name, one in added.items():
                 runtime.governor.note(name, one.inlined_rows, one.inlined_bytes)
