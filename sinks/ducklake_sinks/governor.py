@@ -55,7 +55,7 @@ class FlushGovernor:
         self._changed = threading.Condition()
         self._is_closed = False
         self._thread: threading.Thread | None = None
-        self.flushes = 0
+        self.checks = self.flushes = 0  # how often tables were counted, and flushed
 
     def note(self, table: str, rows: int, size_bytes: int) -> None:
         """Take notice of rows that a batch has inlined; 0 rows make the table a watched one."""
@@ -115,7 +115,11 @@ class FlushGovernor:
                     return
                 names = list(self._tables)
             for name in names:
-                self._visit(lake, name)
+                try:
+                    self._visit(lake, name)
+                except ObjectNotFound:  # dropped, or renamed; a batch that writes to it again makes it known again
+                    with self._changed:
+                        self._tables.pop(name, None)
             rest = self._rest()
 
     def _has_work(self) -> bool:
@@ -125,8 +129,7 @@ class FlushGovernor:
 
     def _visit(self, lake: Lake, name: str) -> None:
         """Count what a table really has, flush it if that is due, and count again."""
-        if not self._count(lake, name):
-            return
+        self._count(lake, name)
         with self._changed:
             is_due = self._policy.is_due(self._tables[name], self._clock())
         if is_due and not self._is_closed:
@@ -143,19 +146,14 @@ class FlushGovernor:
             )
             self._count(lake, name)
 
-    def _count(self, lake: Lake, name: str) -> bool:
-        try:
-            state = lake.inlined_state(name)
-        except ObjectNotFound:  # dropped, or renamed; a batch that writes to it again makes it known again
-            with self._changed:
-                self._tables.pop(name, None)
-            return False
+    def _count(self, lake: Lake, name: str) -> None:
+        state = lake.inlined_state(name)
+        self.checks += 1
         with self._changed:
             self._tables[name] = Watched(
                 state.rows, state.ended_rows, state.file_deletes, state.size_bytes, state.oldest, self._clock()
             )
             self._changed.notify_all()
-        return True
 
     def _rest(self) -> timedelta:
         """Return how long nothing can become due without a batch saying so; deletes of others are seen by then."""
