@@ -32,6 +32,8 @@ from ducklake_core.catalog.raw_binary import RawBinary
 from ducklake_core.model import Column
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
+    DeleteInlined,
+    DeleteInlinedDeletes,
     DeleteRows,
     EndInlined,
     EndRows,
@@ -67,6 +69,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:
             yield _end_inlined(session, write)
         case InsertInlinedDeletes():
             yield from _insert_inlined_deletes(session, write)
+        case DeleteInlined() | DeleteInlinedDeletes():
+            yield _delete_flushed(session, write)
         case _:
             assert_never(write)
 
@@ -144,6 +148,20 @@ def _end(table: Table, keys: tuple[str, ...]) -> Update:
 @lru_cache(maxsize=256)
 def _delete(table: Table, keys: tuple[str, ...]) -> Delete:
     return delete(table).where(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
+
+
+def _delete_flushed(session: Session, write: DeleteInlined | DeleteInlinedDeletes) -> Statement:
+    schema = session.database.url.metadata_schema
+    if isinstance(write, DeleteInlined):
+        table = inlined_table(write.name, (), session.dialect.name, schema)
+    else:
+        table = inlined_delete_table(write.table_id, schema)
+    return Statement(_delete_begun(table), {"through": write.through})
+
+
+@lru_cache(maxsize=512)
+def _delete_begun(table: Table) -> Delete:
+    return delete(table).where(table.c.begin_snapshot <= bindparam("through"))
 
 
 @lru_cache(maxsize=512)

@@ -23,6 +23,7 @@ from ducklake_core.model import (
     Snapshot,
     TableVersion,
 )
+from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.statistics import column_stats
 
 
@@ -84,10 +85,11 @@ class TableWrites:
     inlined_file_deletes: tuple[InlinedFileDeletes, ...] = ()
     delete_files: tuple[ReplacedDeletes, ...] = ()
     ended_files: tuple[DataFileId, ...] = ()
+    flush: Flush | None = None
 
     @property
     def has_file_deletes(self) -> bool:
-        return bool(self.delete_files or self.ended_files)
+        return bool(self.delete_files or self.ended_files or (self.flush and self.flush.deletes))
 
     @property
     def has_inlined_deletes(self) -> bool:
@@ -98,8 +100,12 @@ class TableWrites:
         return self.has_file_deletes or self.has_inlined_deletes
 
     @property
+    def is_append_only(self) -> bool:
+        return not self.has_deletes and self.flush is None
+
+    @property
     def is_empty(self) -> bool:
-        return not (self.inlined or self.files or self.has_deletes)
+        return not (self.inlined or self.files or self.has_deletes or self.flush)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,4 +178,4 @@ class Staged:
     @property
     def is_append_only(self) -> bool:
         """Tell whether all it does is add rows: then only a change of a table's definition can conflict."""
-        return not self.changes_definitions and not any(t.writes.has_deletes for t in self.tables)
+        return not self.changes_definitions and all(t.writes.is_append_only for t in self.tables)
