@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ducklake_core import faults
+from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.catalog.superseded import drop_superseded
+from ducklake_core.errors import CommitConflict
 from ducklake_core.flush import Flusher
 from ducklake_core.model import FlushResult, TableVersion
 from ducklake_core.retries import start_overs
@@ -55,13 +57,14 @@ def _flush_table(lake: Lake, name: str, memory_bytes: int, result: FlushResult) 
 
 
 def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:
+    lake.forget()  # another flush may have dropped tables of inlined rows, of which no schema version tells
     view = lake.view()
     table = view.find_table(*split_table_name(name))
     if table is None:
         raise view.no_table(name)
     options = effective_options(view.options, table.schema_id, table.table_id)
     flusher = Flusher(lake.database, lake.storage, lake.committer, view.snapshot, table, options, memory_bytes)
-    snapshot, flush = flusher.run().snapshot, flusher.flush
+    snapshot, flush = _run(flusher).snapshot, flusher.flush
     if snapshot is None or flush is None:
         return result
     log.info("flushed", extra={"table": table.qualified_name, "snapshot": snapshot.snapshot_id, "rows": flush.rows})
@@ -74,3 +77,16 @@ def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -
         delete_files=result.delete_files + len(flush.delete_files),
         size_bytes=result.size_bytes + flush.size_bytes,
     )
+
+
+def _run(flusher: Flusher) -> CommitResult:
+    try:
+        return flusher.run()
+    except Exception as error:  # only a table that vanished is renamed
+        if not flusher.database.dialect.is_missing_table(error):
+            raise
+        raise CommitConflict(
+            f"cannot flush '{flusher.table.qualified_name}' at snapshot {flusher.base.snapshot_id}: another flush has "
+            "dropped a table of its inlined rows meanwhile; flush again",
+            base=flusher.base.snapshot_id,
+        ) from error

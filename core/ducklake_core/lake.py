@@ -192,12 +192,10 @@ class Lake:
     def inlined_state(self, table: str) -> InlinedState:
         """Return how much of a table is in the catalog instead of in files.
 
-        It reads the inlined rows once, in two round trips. Bytes are those of rows as PostgreSQL stores them; on
+        It reads the inlined rows once, in three round trips. Bytes are those of rows as PostgreSQL stores them; on
         SQLite the lengths of all values as text, without what the database adds.
         """
-        known = self.view(fresh=False).find_table(*split_table_name(table)) or self.table(table).version
-        with self.database.read() as session:
-            return read_inlined_state(session, known)
+        return read_inlined_state(self.database, self.table(table).version)
 
     # ---- definition
 

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, cast
 
 import psycopg
+from psycopg.abc import Buffer
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
 from sqlalchemy.engine import Dialect
@@ -25,6 +26,8 @@ from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
 
 Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
+# Of a binary COPY: a header and a trailer in one message, the trailer alone. A row is longer.
+_EMPTY_COPY_BYTES, _TRAILER_BYTES = 21, 2
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -140,14 +143,14 @@ class Session:
         return self.run([Statement(executable, parameters)])[0]
 
     @contextmanager
-    def copy_out(self, statement: Statement) -> Iterator[Iterable[memoryview]]:
+    def copy_out(self, statement: Statement) -> Iterator[Iterable[Buffer]]:
         """Give the messages of a COPY of a query's rows in PostgreSQL's binary format, as they come; one per row."""
         query, constants = _compile(statement.executable, self._connection.dialect)
         parameters = {**constants, **cast("Mapping[str, Any]", statement.parameters)}
         bound = psycopg.ClientCursor(self.driver).mogrify(query, parameters)  # COPY takes no parameters
         self.begin()
         with self.driver.cursor().copy(f"COPY ({bound}) TO STDOUT (FORMAT BINARY)") as copy:
-            yield copy
+            yield _messages(copy, self.driver.pgconn)
 
     def write_and_commit(self, statements: Sequence[Statement]) -> None:
         """Run the statements and commit, all in one round trip; a connection lost here is an unknown outcome."""
@@ -225,6 +228,19 @@ class Session:
             for statement in statements:
                 _execute(cursor, statement, dialect)
             cursor.execute("COMMIT")
+
+
+def _messages(copy: psycopg.Copy, pgconn: psycopg.pq.abc.PGconn) -> Iterator[Buffer]:
+    """Yield the messages of a binary COPY straight from libpq, up to its trailer; psycopg reads the end and errors.
+
+    psycopg would wait for each message by itself, which takes longer than to decode it.
+    """
+    count, message = pgconn.get_copy_data(0)
+    yield message
+    if count != _EMPTY_COPY_BYTES:
+        while (found := pgconn.get_copy_data(0))[0] > _TRAILER_BYTES:
+            yield found[1]
+    yield from copy
 
 
 @contextmanager

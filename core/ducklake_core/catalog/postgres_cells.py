@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
+from psycopg.abc import Buffer
 
 from ducklake_core.catalog.postgres_values import postgres_type, select_cast
 from ducklake_core.errors import CorruptCatalog
@@ -20,6 +22,7 @@ from ducklake_core.spec.types import arrow_type
 
 _HEADER_BYTES = 19  # signature, flags, length of an extension that no version has
 _TRAILER = b"\xff\xff"
+_BLOCK_ROWS, _SMALL_ROW_BYTES = 1000, 64
 _PADDING = bytes(16)  # whoever looks at a null at the very end sees these
 _NUMBERS: Mapping[str, str] = {
     "SMALLINT": ">i2",
@@ -92,38 +95,50 @@ class CopiedRows:
         return pa.Array.from_buffers(pa.binary(), count, [validity, *taken.buffers()[1:]])
 
 
-def split_rows(messages: Iterable[bytes | memoryview], columns: int, chunk_bytes: int) -> Iterator[CopiedRows]:
+def split_rows(messages: Iterable[Buffer], columns: int, chunk_bytes: int) -> Iterator[CopiedRows]:
     """Yield the rows of a COPY, about `chunk_bytes` of them at a time; the server sends one message per row."""
-    held: list[bytes] = []
+    blocks: list[bytes] = []
+    lengths: list[np.ndarray] = []
     size = 0
-    for number, message in enumerate(messages):
-        row = bytes(message)[_HEADER_BYTES:] if number == 0 else bytes(message)
-        if row in (b"", _TRAILER):
-            continue
-        held.append(row)
-        size += len(row)
+    for block, block_lengths in _blocks(messages, max(1, min(_BLOCK_ROWS, chunk_bytes // _SMALL_ROW_BYTES))):
+        blocks.append(block)
+        lengths.append(block_lengths)
+        size += len(block)
         if size >= chunk_bytes:
-            yield _split(held, columns)
-            held, size = [], 0
-    if held:
-        yield _split(held, columns)
+            yield _split(blocks, lengths, columns)
+            blocks, lengths, size = [], [], 0
+    if size:
+        yield _split(blocks, lengths, columns)
 
 
-def _split(rows: Sequence[bytes], columns: int) -> CopiedRows:
-    ends = np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))
-    data = np.frombuffer(b"".join((*rows, _PADDING)), np.uint8)
+def _blocks(messages: Iterable[Buffer], most_rows: int) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yield some rows as one: a message takes several times its bytes as a Python object."""
+    rows = iter(messages)
+    first = bytes(next(rows, b""))[_HEADER_BYTES:]
+    block: list[Buffer] = [first] if first not in (b"", _TRAILER) else []
+    while block := [*block, *islice(rows, most_rows)]:
+        if bytes(block[-1]) == _TRAILER:
+            del block[-1]
+        yield b"".join(block), np.fromiter(map(len, block), np.int64, len(block))
+        block = []
+
+
+def _split(blocks: Sequence[bytes], lengths: Sequence[np.ndarray], columns: int) -> CopiedRows:
+    ends = np.cumsum(np.concatenate(lengths))
+    data = np.frombuffer(b"".join((*blocks, _PADDING)), np.uint8)
     position = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
     counts = _gathered(data, position, ">i2")
     position = position + 2
-    starts, lengths = [], []
+    starts, sizes = [], []
     for _ in range(columns):
-        length = _gathered(data, position, ">i4").astype(np.int64)
-        starts.append(position + 4)
-        lengths.append(length)
-        position = position + 4 + np.maximum(length, 0)
+        length = _gathered(data, position, ">i4").astype(np.int32)
+        position = position + 4
+        starts.append(position)
+        sizes.append(length)
+        position = position + np.maximum(length, 0)
     if not ((counts == columns).all() and (position == ends).all()):
         raise CorruptCatalog(f"PostgreSQL sent rows that are not of {columns} columns")
-    return CopiedRows(data, starts, lengths)
+    return CopiedRows(data, starts, sizes)
 
 
 def _gathered(data: np.ndarray, positions: np.ndarray, type_: str) -> np.ndarray:

@@ -8,14 +8,31 @@ from typing import Any
 from sqlalchemy import Select, Table
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Session, Statement, exists_statement
+from ducklake_core.catalog.database import Database, Session, Statement, exists_statement
 from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
 from ducklake_core.model import InlinedState, TableVersion
 from ducklake_core.spec.tables import CatalogTables
 
+_ATTEMPTS = 3
 
-def read_inlined_state(session: Session, table: TableVersion) -> InlinedState:
-    """Count a table's inlined rows and deletes in two round trips: which tables there are, then all of them at once."""
+
+def read_inlined_state(database: Database, table: TableVersion) -> InlinedState:
+    """Count a table's inlined rows and deletes in two round trips: which tables there are, then all of them at once.
+
+    A flush may drop one between the two: then it looks again.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            with database.read() as session:
+                return _read_state(session, table)
+        except Exception as error:  # only a table that vanished is tried again
+            if not database.dialect.is_missing_table(error):
+                raise
+    with database.read() as session:
+        return _read_state(session, table)
+
+
+def _read_state(session: Session, table: TableVersion) -> InlinedState:
     registered = queries.of_table(session.tables, "ducklake_inlined_data_tables")
     statements = [Statement(registered, {"table_id": table.table_id})]
     statements.append(exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"))
