@@ -15,7 +15,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ducklake_core import CommitResult, Transaction
+from ducklake_core import CommitResult, Transaction, faults
 from ducklake_core.errors import CommitConflict, InvalidInput
 from ducklake_core.pending import AddedCount
 from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, refuse
@@ -80,9 +80,11 @@ class SinkTransaction:
         if rows is not None:
             parts = list(self._sorted_out(name, route, rows, incoming))
         else:
+            faults.at("before_large_write")
             with self._phase("write"):
                 parts = self._write_large(frame, name, route, incoming)
         self._parts += parts
+        faults.at("after_collect")
         self._runtime.expectations[key] = size_of(sum(part.row_count for part in parts), self._options.inline_rows)
 
     def commit(self) -> CommitResult:
