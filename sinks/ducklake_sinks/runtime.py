@@ -15,10 +15,10 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_core import Epoch, Lake
+from ducklake_core import Epoch, Lake, faults
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import InvalidInput, NoLakeFound
-from ducklake_core.model import Column
+from ducklake_core.model import Column, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.retries import commit_retries
 from ducklake_sinks.collector import Expectation
@@ -62,6 +62,7 @@ class SinkRuntime:
         self.finder = QueryFinder(root)
         self.expectations: dict[str, Expectation] = {}
         self.prepared: dict[str, tuple[tuple[Column, ...], Incoming | None]] = {}
+        self.table_ids: dict[str, TableId] = {}  # of tables that were in the lake while this sink runs
         self._incoming: Incoming | None = None
         self._committed: tuple[str, int] | None = None  # the last run and batch
 
@@ -99,6 +100,7 @@ class SinkRuntime:
         self._refuse_second_use(query, stream, batch_id)
         continues = self._committed is not None and self._committed[0] == query.run_id
         epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
+        faults.at("before_ledger_read")
         entry = patiently(lambda: self.lake.ledger_entry(stream))
         return Beginning(query, epoch, decide_epoch(epoch, entry) is EpochDecision.REPLAY)
 
