@@ -2,11 +2,14 @@
 
 import pickle
 import shutil
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ducklake_core.errors import EpochOutOfOrder
+from ducklake_core.errors import EpochOutOfOrder, InvalidInput
 from ducklake_sinks import DuckLakeSink
+from ducklake_sinks.query import QueryFinder
 from tests.fixtures.driver_jobs import Fault
 from tests.fixtures.ingests import Ingest
 from tests.fixtures.oracle import Oracle
@@ -22,6 +25,26 @@ def test_sink_pickles_without_connecting() -> None:
 
     assert copy.options == sink.options
     assert "secret" not in repr(copy)
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["a", None], ["s", "s"]])
+def test_query_that_cannot_be_told_from_others_is_refused(names: list[str | None]) -> None:
+    finder = QueryFinder(session_with(*names))
+
+    with pytest.raises(InvalidInput, match=r"2 queries run .* give it the stream's name with .*queryName\('s'\)"):
+        finder.find(session_with(), "s")
+
+
+@pytest.mark.parametrize("names", [["s", None], ["a", "s"], ["a"], [None]])
+def test_query_is_the_only_one_or_has_the_streams_name(names: list[str | None]) -> None:
+    found = QueryFinder(session_with(*names)).find(session_with(), "s")
+
+    assert found.query_id == f"id of {'s' if 's' in names else names[0]}"
+
+
+def session_with(*names: str | None) -> Any:  # Any: stands for a session over Connect with running queries
+    queries = [SimpleNamespace(name=name, id=f"id of {name}", runId=f"run of {name}") for name in names]
+    return SimpleNamespace(streams=SimpleNamespace(active=queries))
 
 
 @ONLY_POSTGRES
