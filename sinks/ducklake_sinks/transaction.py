@@ -249,7 +249,9 @@ class SinkTransaction:
 
     def _finish(self, result: CommitResult) -> None:
         runtime, added = self._runtime, {}
-        if not self.is_replay:
+        if self._beginning.committed is not None:
+            patiently(partial(runtime.complete, self._beginning.committed))
+        else:
             runtime.has_committed(self._beginning.epoch)
         if self._core is not None and result.snapshot is not None:
             added = self._core.added()

@@ -1,13 +1,13 @@
 """A driver dies at each step of a batch: the next one completes it, each event is there once, only orphans are left."""
 
-import signal
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
+from ducklake_core import Lake
 from tests.fixtures.driver_jobs import Fault
-from tests.fixtures.ingests import Ingest, with_secret
+from tests.fixtures.ingests import INLINE_ROWS, Ingest, with_secret
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Fate, run_proxy
@@ -66,6 +66,20 @@ def test_batch_that_spark_forgot_is_skipped(ingest: Ingest, oracle: Oracle) -> N
     assert driver.end() is None
     assert "batch_replayed stream=s batch=2" in driver.log
     ingest.check(oracle, 3)
+
+
+@ONLY_POSTGRES
+def test_table_gets_its_options_though_its_driver_died_right_after_creating_it(ingest: Ingest, oracle: Oracle) -> None:
+    ingest.feed(SMALL)
+    options = {"target_file_size": "10MB"}
+    ingest.run_until_killed(Fault("after_commit", "kill", 0), table_options=options)
+
+    assert ingest.run(table_options=options) is None
+
+    with Lake.open(ingest.catalog.url) as lake:
+        found = lake.options(table="main.events")
+    assert found == {"data_inlining_row_limit": str(INLINE_ROWS), "target_file_size": "10000000"}
+    ingest.check(oracle, 0)
 
 
 @ONLY_POSTGRES
@@ -130,7 +144,7 @@ def test_query_that_is_stopped_in_the_middle_of_a_commit_goes_on_later(ingest: I
     driver = ingest.start(Fault("before_commit", "hold", 1))
     driver.wait_held("before_commit")
 
-    driver.send(signal.SIGTERM)
+    driver.stop_query()
     driver.wait_held("stop")
     driver.order("release.before_commit")
 
@@ -146,7 +160,7 @@ def test_query_that_is_stopped_while_tasks_write_goes_on_later(ingest: Ingest, o
     driver = ingest.start(orders=["hold.after_task_file_write"], **job)
     driver.wait_held("after_task_file_write")
 
-    driver.send(signal.SIGTERM)
+    driver.stop_query()
 
     driver.end()
     assert ingest.run(**job) is None

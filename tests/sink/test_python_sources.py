@@ -1,6 +1,5 @@
 """A source in Python is read once per batch and never cut short, whether its batches become rows or files."""
 
-import signal
 from collections import Counter
 
 import pytest
@@ -18,7 +17,7 @@ def test_python_source_is_read_once_per_batch(ingest: Ingest, oracle: Oracle) ->
     ingest.feed(10, 10, 100, 100, 10, 10)
     driver = ingest.start(source="python", runs_on=True)
     ingest.wait_for_batch(driver, 5)
-    driver.send(signal.SIGTERM)
+    driver.stop_query()
     driver.end()
 
     ingest.check(oracle, 5)
@@ -35,7 +34,7 @@ def test_python_source_is_read_again_by_the_next_driver_and_nothing_is_doubled(i
 
     driver = ingest.start(source="python", runs_on=True)
     ingest.wait_for_batch(driver, 3)
-    driver.send(signal.SIGTERM)
+    driver.stop_query()
     driver.end()
 
     ingest.check(oracle, 3)

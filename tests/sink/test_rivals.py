@@ -1,7 +1,5 @@
 """Several drivers, or sinks, for one stream: one wins each batch, the others lose without a trace."""
 
-import signal
-
 import pytest
 
 from ducklake_core.errors import EpochOutOfOrder, StreamFenced
@@ -35,7 +33,7 @@ def test_driver_that_wakes_after_another_took_over_is_fenced(
     assert ingest.run() is None
     before = ingest.catalog.dump()
 
-    zombie.send(signal.SIGCONT)
+    zombie.wake(point)
     error = zombie.end()
 
     assert f"{StreamFenced.__name__}: cannot commit epoch 1 of stream 's': run '" in str(error)
@@ -55,7 +53,7 @@ def test_driver_that_wakes_in_its_first_batch_loses_without_writing(
     assert ingest.run() is None
     before = ingest.catalog.dump()
 
-    zombie.send(signal.SIGCONT)
+    zombie.wake("after_collect")
     error = zombie.end()
 
     if batches == 1:
