@@ -11,6 +11,8 @@ pytest_plugins = [
     "tests.fixtures.pairs",
     "tests.fixtures.sinks",
     "tests.fixtures.spark",
+    "tests.fixtures.drivers",
+    "tests.fixtures.ingests",
 ]
 
 # Time limits belong to pytest-timeout: a step that starts DuckDB or PostgreSQL is slow the first time only.

@@ -14,6 +14,8 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from ducklake_core.errors import InvalidInput
+
 # Operators that run Python workers: their input must be drained, or the next task waits for a worker to be abandoned.
 _PYTHON_PLAN = re.compile(r"Python|Pandas|InArrow")
 BY_HAND = "by hand"
@@ -74,12 +76,18 @@ class QueryFinder:
         return self._known
 
     def _find_remote(self, stream: str | None) -> Query:
-        """Return the only query of the session, or the one that has the stream's name; else one without a number."""
-        active = self._root.streams.active if self._root is not None else []
+        """Return the only query of the session, or the one that has the stream's name.
+
+        Never a guess: a query that goes by another id after a restart would be taken for one whose checkpoint is lost.
+        """
+        active = self._root.streams.active if self._root is not None and stream is not None else []
         named = [query for query in active if query.name == stream] if len(active) > 1 else active
-        if len(named) == 1:
-            return Query(named[0].id, named[0].runId)
-        return Query(BY_HAND, self._own_run_id)
+        if active and len(named) != 1:
+            raise InvalidInput(
+                f"{len(active)} queries run in this Spark Connect session, and the sink cannot tell which one is that "
+                f"of stream '{stream}': give it the stream's name with writeStream.queryName('{stream}')"
+            )
+        return Query(named[0].id, named[0].runId) if named else Query(BY_HAND, self._own_run_id)
 
 
 def _handle(session: SparkSession, query_id: str) -> Any:  # Any: a Java object

@@ -15,12 +15,13 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_core import Epoch, Lake
+from ducklake_core import Epoch, Lake, faults
 from ducklake_core.catalog.urls import CatalogUrl
-from ducklake_core.errors import InvalidInput, NoLakeFound
-from ducklake_core.model import Column
+from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound
+from ducklake_core.model import Column, LedgerEntry, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.retries import commit_retries
+from ducklake_core.spec.names import join_table_name
 from ducklake_sinks.collector import Expectation
 from ducklake_sinks.governor import FlushGovernor
 from ducklake_sinks.incoming import Incoming
@@ -39,7 +40,11 @@ class Beginning:
 
     query: Query
     epoch: Epoch
-    is_replay: bool
+    committed: LedgerEntry | None = None  # the same epoch, when the ledger has it already
+
+    @property
+    def is_replay(self) -> bool:
+        return self.committed is not None
 
     def extra_info(self, job: str | None) -> str:
         """Return what people can read about the snapshot; nothing else reads it."""
@@ -62,6 +67,7 @@ class SinkRuntime:
         self.finder = QueryFinder(root)
         self.expectations: dict[str, Expectation] = {}
         self.prepared: dict[str, tuple[tuple[Column, ...], Incoming | None]] = {}
+        self.table_ids: dict[str, TableId] = {}  # of tables that were in the lake while this sink runs
         self._incoming: Incoming | None = None
         self._committed: tuple[str, int] | None = None  # the last run and batch
 
@@ -99,14 +105,36 @@ class SinkRuntime:
         self._refuse_second_use(query, stream, batch_id)
         continues = self._committed is not None and self._committed[0] == query.run_id
         epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
+        faults.at("before_ledger_read")
         entry = patiently(lambda: self.lake.ledger_entry(stream))
-        return Beginning(query, epoch, decide_epoch(epoch, entry) is EpochDecision.REPLAY)
+        return Beginning(query, epoch, entry if decide_epoch(epoch, entry) is EpochDecision.REPLAY else None)
 
     def set_table_options(self, table: str) -> None:
         """Give a table that the sink has created its options; the limit of inlined rows holds for others, too."""
         wanted = {"data_inlining_row_limit": self.options.inline_rows, **(self.options.table_options or {})}
+        known = self.lake.options(table=table)
         for name, value in wanted.items():
-            self.lake.set_option(name, value, table=table)
+            if name.lower() not in known:
+                self.lake.set_option(name, value, table=table)
+
+    def adopt(self, table: str) -> None:
+        """Take notice of a table that the sink has created."""
+        self.set_table_options(table)
+        self.table_ids[table] = self.lake.table(table).version.table_id
+
+    def complete(self, committed: LedgerEntry) -> None:
+        """Do what a run that died right after a commit did not live to do: options of the tables that it created."""
+        if committed.snapshot_id is None:
+            return
+        try:
+            before, after = (self.lake.tables(at=committed.snapshot_id - n) for n in (1, 0))
+        except ObjectNotFound:  # expired, so it was long ago
+            return
+        old = {table.version.table_id for table in before}
+        now = {table.version.table_id for table in self.lake.tables()}
+        for version in (table.version for table in after):
+            if version.table_id in now - old:
+                self.set_table_options(join_table_name(version.schema_name, version.name))
 
     def has_committed(self, epoch: Epoch) -> None:
         self._committed = (epoch.run_id, epoch.batch_id)

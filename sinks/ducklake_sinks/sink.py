@@ -22,7 +22,8 @@ class DuckLakeSink:
     `catalog`: a SQLAlchemy URL or DuckDB's ATTACH string. `data_path`: where a lake made by the sink keeps its files.
     `table`: where rows go, created from the first batch; or `route`: a column, or a function from the DataFrame to a
     Column, that names the table of each row.
-    `stream`: the name under which epochs are recorded, Spark's query id by default; over Connect it must be given.
+    `stream`: the name under which epochs are recorded, Spark's query id by default; over Connect it must be given, and
+    be the query's name (`queryName`) too where one session runs several.
     `partition_by`, `sorted_by`, `table_options`: for tables that the sink creates.
     `merge_schema`: add new columns and fields, promote types without loss, fill columns that are missing.
     `inline_rows`: how many rows of a batch are kept in the catalog at most. `flush`: None to never flush.

@@ -15,7 +15,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ducklake_core import CommitResult, Transaction
+from ducklake_core import CommitResult, Transaction, faults
 from ducklake_core.errors import CommitConflict, InvalidInput
 from ducklake_core.pending import AddedCount
 from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, refuse
@@ -25,6 +25,7 @@ from ducklake_sinks.large_batch import LargeBatch, Part
 from ducklake_sinks.preparation import prepare_dead_letters, prepare_table
 from ducklake_sinks.routes import COMPUTED_ROUTE, split_by_route, why_no_table
 from ducklake_sinks.runtime import Beginning, SinkRuntime, patiently
+from ducklake_sinks.vanished import vanished
 
 log = logging.getLogger("ducklake_sinks")
 
@@ -80,9 +81,11 @@ class SinkTransaction:
         if rows is not None:
             parts = list(self._sorted_out(name, route, rows, incoming))
         else:
+            faults.at("before_large_write")
             with self._phase("write"):
                 parts = self._write_large(frame, name, route, incoming)
         self._parts += parts
+        faults.at("after_collect")
         self._runtime.expectations[key] = size_of(sum(part.row_count for part in parts), self._options.inline_rows)
 
     def commit(self) -> CommitResult:
@@ -149,14 +152,18 @@ class SinkTransaction:
 
     def _write_large(self, frame: DataFrame, name: str | None, route: str | None, incoming: Incoming) -> list[Part]:
         batch = LargeBatch(frame, incoming, route, self._head, self._options, self._runtime.lake.storage)
-        dead = self._options.dead_letters
-        names = [name] if name is not None else [n for n in self._runtime.prepared if n != dead]
+        names = [name] if name is not None else patiently(self._routed_so_far)
         while True:
             core = patiently(partial(self._open_for, names, incoming.without(COMPUTED_ROUTE)))
             parts, unknown = batch.write(core, names)
             if not unknown:
                 return [part for part in parts if part.row_count]
             names = [*names, *unknown]  # the batch is read again: only when a table gets its first rows in a large one
+
+    def _routed_so_far(self) -> list[str]:
+        """Return the tables that rows may be for, as far as is known. Those that others dropped may get none."""
+        self._core = self._core or self._begin()
+        return [n for n in self._runtime.prepared if n != self._options.dead_letters and self._core.has_table(n)]
 
     # ---- the commit
 
@@ -176,15 +183,22 @@ class SinkTransaction:
     def _prepare(self, core: Transaction, name: str, incoming: Incoming | None) -> None:
         """Create or change a table as its rows need it; what was found fit before is not looked at again."""
         known = self._runtime.prepared.get(name)
-        if known is not None and core.has_table(name) and known == (core.table_version(name).columns, incoming):
-            return
+        if core.has_table(name):
+            if known == (core.table_version(name).columns, incoming):
+                return
+        elif name in self._runtime.table_ids:
+            # A new one under its name would hide that the rows so far are gone.
+            raise vanished(self._runtime.lake, name, self._runtime.table_ids[name])
         if incoming is None:
             is_new = prepare_dead_letters(core, name)
         else:
             is_new = prepare_table(core, name, incoming, self._options)
         if is_new:
             self._created.add(name)
-        self._runtime.prepared[name] = (core.table_version(name).columns, incoming)
+        table = core.table_version(name)
+        self._runtime.prepared[name] = (table.columns, incoming)
+        if table.table_id >= 0:
+            self._runtime.table_ids[name] = table.table_id
 
     def _commit(self) -> CommitResult:
         if self._core is not None and any(part.files for part in self._parts):
@@ -235,12 +249,14 @@ class SinkTransaction:
 
     def _finish(self, result: CommitResult) -> None:
         runtime, added = self._runtime, {}
-        if not self.is_replay:
+        if self._beginning.committed is not None:
+            patiently(partial(runtime.complete, self._beginning.committed))
+        else:
             runtime.has_committed(self._beginning.epoch)
         if self._core is not None and result.snapshot is not None:
             added = self._core.added()
             for name in sorted(self._created):
-                patiently(partial(runtime.set_table_options, name))
+                patiently(partial(runtime.adopt, name))
         if runtime.governor is not None:
             for name, one in added.items():
                 runtime.governor.note(name, one.inlined_rows, one.inlined_bytes)

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
-from ducklake_core.errors import DuckLakeError, SchemaMismatch
+from ducklake_core.errors import CommitConflict, DuckLakeError, SchemaMismatch
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.sinks import MakeSink
@@ -124,13 +124,17 @@ def test_changes_of_another_writer_are_seen_at_the_next_batch(
     assert oracle.query(query) == [("a", "here", 3), ("b", "here", rows)]
 
 
-def test_dropped_table_is_made_anew(spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle) -> None:
+def test_dropped_table_ends_the_stream_and_is_made_anew_by_the_next_run(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
     sink = make_sink()
     sink(spark.range(3), 0)
     oracle.attach(catalog.attach)
     oracle.execute("DROP TABLE events")
 
-    sink(spark.range(3, 5), 1)
+    with pytest.raises(CommitConflict, match="'main.events' was dropped in snapshot 2"):
+        sink(spark.range(3, 5), 1)
+    make_sink()(spark.range(3, 5), 1)
 
     assert oracle.query("SELECT id FROM events ORDER BY id") == [(3,), (4,)]
 
