@@ -120,19 +120,17 @@ def create_database(cluster: Cluster, name: str) -> None:
 
 
 def make_directory(wanted: Path | None = None) -> Path:
-    """Make a directory that belongs to the server's user: the wanted one if that user can reach it, else a new one."""
-    if wanted is not None and _can_use(wanted.parent):
+    """Make a directory that belongs to the server's user: the wanted one if that will do, else a temporary one.
+
+    It will not if the server's user cannot reach it, or if its path is too long for a socket in it.
+    """
+    if wanted is not None and _can_use(wanted.parent) and len(os.fsencode(wanted)) <= MOST_SOCKET_PATH_BYTES:
         wanted.mkdir(mode=0o700)
         return _given_away(wanted)
     for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 # mkdtemp makes an unguessable name there
         if _can_use(Path(parent)):
             return _given_away(Path(tempfile.mkdtemp(prefix="pg-", dir=parent)))
     raise PostgresError(f"no temporary directory can be used by {UNPRIVILEGED!r}: set TMPDIR to one that can")
-
-
-def socket_directory(directory: Path) -> Path:
-    """Return where the server's socket can be: here, or in a new directory if the path is too long for one."""
-    return directory if len(os.fsencode(directory)) <= MOST_SOCKET_PATH_BYTES else make_directory()
 
 
 class _Credentials(TypedDict, total=False):

@@ -20,7 +20,6 @@ from ducklake_streaming.local_postgres import (
     make_cluster,
     make_directory,
     running,
-    socket_directory,
 )
 
 MARKER = "made-by-ducklake-stream-demo"
@@ -156,12 +155,15 @@ def _empty(directory: Path, keep: Path) -> None:
     for path in directory.iterdir():
         if path == keep:
             continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
+        if path.is_dir():
+            shutil.rmtree(path.resolve())  # the server's may be elsewhere
+        if path.is_symlink() or path.exists():
             path.unlink()
 
 
 def _make_cluster(directory: Path) -> Cluster:
-    home = make_directory(directory / "postgres")
-    return make_cluster(home, str(socket_directory(home)), SOCKET_PORT)
+    wanted = directory / "postgres"
+    home = make_directory(wanted)
+    if home != wanted:
+        wanted.symlink_to(home)
+    return make_cluster(home, str(home), SOCKET_PORT)
