@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 ENVIRONMENT := .venv/.stamp
+CATALOG ?= sqlite
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench bench-flush fuzz lock format clean
@@ -10,8 +11,8 @@ ENVIRONMENT := .venv/.stamp
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(ENVIRONMENT) ## make a small lake in ./demo-lake, stream into it and show what is there
-	@$(BIN)/ducklake-stream demo
+demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres for PostgreSQL)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) $(ARGS)
 
 test: $(ENVIRONMENT) ## run every test, with real PostgreSQL, DuckDB and Spark (ARGS="-k name" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)

@@ -136,14 +136,9 @@ class FlushGovernor:
             start = self._clock()
             result = lake.flush_inlined(name)
             self.flushes += 1
-            seconds = (self._clock() - start).total_seconds()
-            log.info(
-                "flushed table=%s rows=%d files=%d milliseconds=%d",
-                name,
-                result.rows,
-                result.data_files,
-                1000 * seconds,
-            )
+            milliseconds = round(1000 * (self._clock() - start).total_seconds())
+            fields = {"table": name, "rows": result.rows, "files": result.data_files, "milliseconds": milliseconds}
+            log.info("flushed %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra=fields)
             self._count(lake, name)
 
     def _count(self, lake: Lake, name: str) -> None:

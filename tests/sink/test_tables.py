@@ -132,7 +132,7 @@ def test_dropped_table_ends_the_stream_and_is_made_anew_by_the_next_run(
     oracle.attach(catalog.attach)
     oracle.execute("DROP TABLE events")
 
-    with pytest.raises(CommitConflict, match="'main.events' was dropped in snapshot 2"):
+    with pytest.raises(CommitConflict, match=r"'main\.events' was dropped in snapshot 2"):
         sink(spark.range(3, 5), 1)
     make_sink()(spark.range(3, 5), 1)
 
