@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
-from sqlalchemy.engine import Dialect
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core import faults
 from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
 from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.catalog.wire import Command, Wire
 from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
 
@@ -174,8 +174,8 @@ class Session:
         if self._only_reads and self.driver.info.transaction_status == TransactionStatus.INTRANS:
             self.driver.execute("COMMIT")
         else:
-            # psycopg's own: it forgets its prepared statements, some of which an aborted pipeline never prepared.
             self.driver.rollback()
+            self._wire.forget_prepared()
 
     def abandon(self, error: BaseException) -> None:
         """Roll back after an error; a connection that cannot do even that is thrown away."""
@@ -198,39 +198,24 @@ class Session:
         return results
 
     def _run_pipelined(self, statements: Sequence[Statement], meanwhile: Callable[[], object]) -> list[list[Row]]:
-        driver, dialect = self.driver, self._connection.dialect
-        cursors = [driver.cursor(binary=True) for _ in statements]
-        with _pipeline(driver):
-            self.begin()
-            for cursor, statement in zip(cursors, statements, strict=True):
-                _execute(cursor, statement, dialect)
-            meanwhile()
-        return [list(c.fetchall()) if c.pgresult and c.pgresult.nfields else [] for c in cursors]
+        begin = self._beginning()
+        return self._wire.exchange([*begin, *map(_command, statements)], meanwhile)[len(begin) :]
 
     def _write_pipelined(self, statements: Sequence[Statement]) -> None:
-        driver, dialect = self.driver, self._connection.dialect
-        cursor = driver.cursor()  # one for all: nobody asks for their results
-        with _pipeline(driver):
-            self.begin()
-            for statement in statements:
-                _execute(cursor, statement, dialect)
-            cursor.execute("COMMIT")
+        self._wire.exchange([*self._beginning(), *map(_command, statements), ("COMMIT", ({},))])
 
+    def _beginning(self) -> list[Command]:
+        """Return what begins the transaction where it has not begun."""
+        begin, self._begin, self._open = self._begin, None, True
+        return [] if begin is None else [(begin, ({},))]
 
-@contextmanager
-def _pipeline(driver: psycopg.Connection[Any]) -> Iterator[None]:
-    """Open a pipeline that raises its first error; psycopg would log the echo of it at the end as a warning."""
-    first: psycopg.Error | None = None
-    try:
-        with driver.pipeline():
-            try:
-                yield
-            except psycopg.Error as error:
-                first = error
-    except psycopg.Error as error:
-        raise (first or error) from None
-    if first is not None:
-        raise first
+    @property
+    def _wire(self) -> Wire:
+        """What this connection has prepared stays prepared as long as it lives."""
+        wire: Wire | None = self._connection.info.get("wire")
+        if wire is None:
+            wire = self._connection.info["wire"] = Wire(self.driver)
+        return wire
 
 
 def table_exists(session: Session, name: str) -> bool:
@@ -261,25 +246,9 @@ def _question(sql: str) -> Executable:
     return text(sql).bindparams(bindparam("name", type_=String))
 
 
-def _execute(cursor: psycopg.Cursor[Any], statement: Statement, dialect: Dialect) -> None:
-    query, constants = _compile(statement.executable, dialect)
+def _command(statement: Statement) -> Command:
     parameters = statement.parameters
-    rows = [parameters] if isinstance(parameters, Mapping) else parameters
-    if len(rows) == 1:
-        cursor.execute(query, {**constants, **rows[0]})
-    elif rows:
-        cursor.executemany(query, rows)
-
-
-@lru_cache(maxsize=1024)
-def _compile(executable: Executable, dialect: Dialect) -> tuple[str, dict[str, Any]]:
-    """Return the SQL and the values it brings itself, such as a limit.
-
-    Done once per statement object: `statements.py` and `queries.py` return the same object each time.
-    """
-    compiled = executable.compile(dialect=dialect)  # type: ignore[attr-defined] # Executable lacks it in the stubs
-    binds = getattr(compiled, "bind_names", {})  # DDL has none
-    return str(compiled), {name: bind.effective_value for bind, name in binds.items() if not bind.required}
+    return statement.executable, ([parameters] if isinstance(parameters, Mapping) else parameters)
 
 
 def _first_line(error: BaseException) -> str:

@@ -28,7 +28,7 @@ from sqlalchemy.schema import CreateTable
 from ducklake_core.catalog import postgres_values
 from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
-from ducklake_core.catalog.raw_binary import RawBinary
+from ducklake_core.catalog.wire import RawBinary
 from ducklake_core.model import Column
 from ducklake_core.plan.writes import (
     CreateInlinedTable,

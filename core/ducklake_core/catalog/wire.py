@@ -1,0 +1,211 @@
+"""Statements straight over PostgreSQL's wire protocol, by psycopg's `pq`: prepared once per connection, many at a time.
+
+psycopg's cursors can do the same and more; for the statements of a small commit they take longer than the server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import numpy as np
+import psycopg
+from psycopg import pq
+from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.waiting import Ready, Wait
+from sqlalchemy import Executable
+from sqlalchemy.dialects.postgresql import psycopg as sqlalchemy_psycopg
+from sqlalchemy.schema import ExecutableDDLElement
+
+Rows: TypeAlias = list[Sequence[Any]]  # Any: a catalog row has values of many types
+Command: TypeAlias = tuple[Executable | str, Sequence[Mapping[str, Any]]]  # run once for each row of parameters
+
+_DIALECT = sqlalchemy_psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call] # untyped there
+_TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
+_ERROR, _ROWS, _SYNC = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
+
+
+class RawBinary(bytes):
+    """A parameter that is in PostgreSQL's binary format already; the statement's cast tells the server its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """SQL with numbered parameters, their names in that order, and the values that it brings itself, such as a limit.
+
+    A utility statement without parameters may change what is prepared, and is not worth preparing.
+    """
+
+    sql: bytes
+    names: tuple[str, ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    is_worth_preparing: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """One run of a query: what `pq` takes."""
+
+    query: Query
+    parameters: Sequence[bytes | None]
+    formats: Sequence[int]
+    index: int  # of the command that it belongs to
+
+
+class Wire:
+    """One connection to PostgreSQL."""
+
+    def __init__(self, driver: psycopg.Connection[Any]) -> None:
+        self._driver = driver
+        self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
+
+    def exchange(self, commands: Sequence[Command], meanwhile: Callable[[], object] = lambda: None) -> list[Rows]:
+        """Run the commands in one round trip and return the rows of each; raise the first error of the server.
+
+        `meanwhile` is called when they are on their way, before the answers are waited for.
+        """
+        messages = [message for index, command in enumerate(commands) for message in _messages(index, command)]
+        owners = self._send(messages)
+        try:
+            meanwhile()
+        finally:
+            results = self._receive()
+        found: list[Rows] = [[] for _ in commands]
+        for owner, result in zip(owners, results, strict=True):
+            if result.status == _ERROR:
+                raise error_from_result(result, self._driver.info.encoding)
+            if result.status == _ROWS:
+                found[owner] += self._rows(result)
+        return found
+
+    def forget_prepared(self) -> None:
+        """Drop what is prepared: of an aborted exchange nobody knows how much of it the server has seen."""
+        if self._names:
+            self._names.clear()
+            self._driver.execute("DEALLOCATE ALL")
+
+    def _send(self, messages: Sequence[_Message]) -> list[int]:
+        """Send everything; return the command that each answer will belong to."""
+        pgconn = self._driver.pgconn
+        owners: list[int] = []
+        try:
+            pgconn.enter_pipeline_mode()
+            for message in messages:
+                owners += [message.index] * self._send_one(pgconn, message)
+            pgconn.pipeline_sync()
+            pgconn.flush()
+        except BaseException:  # an interrupt, too, leaves a connection that nobody can use
+            self._driver.close()
+            raise
+        return owners
+
+    def _send_one(self, pgconn: pq.abc.PGconn, message: _Message) -> int:
+        """Send one message; return how many answers it gets."""
+        query, parameters, formats = message.query, message.parameters, message.formats
+        if not query.is_worth_preparing or self._driver.prepare_threshold is None:
+            pgconn.send_query_params(query.sql, parameters, None, formats, _BINARY)
+            return 1
+        name = self._names.get(query.sql)
+        if name is not None:
+            pgconn.send_query_prepared(name, parameters, formats, _BINARY)
+            return 1
+        name = self._names[query.sql] = b"ducklake_%d" % len(self._names)
+        pgconn.send_prepare(name, query.sql)
+        pgconn.send_query_prepared(name, parameters, formats, _BINARY)
+        return 2
+
+    def _receive(self) -> list[pq.abc.PGresult]:
+        try:
+            results = self._driver.wait(_answers(self._driver.pgconn))
+            self._driver.pgconn.exit_pipeline_mode()
+        except BaseException:  # see _send
+            self._driver.close()
+            raise
+        return results
+
+    def _rows(self, result: pq.abc.PGresult) -> Rows:
+        transformer = Transformer(self._driver)
+        transformer.set_pgresult(result)
+        return list(transformer.load_rows(0, result.ntuples, tuple))
+
+
+def _answers(pgconn: pq.abc.PGconn) -> PQGen[list[pq.abc.PGresult]]:
+    """Send what is left to send, then read the results up to the sync."""
+    while pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            pgconn.consume_input()
+    results: list[pq.abc.PGresult] = []
+    while True:
+        while pgconn.is_busy():
+            yield Wait.R
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None:  # the end of one command's results, and all there is when the connection is lost
+            if pgconn.status != pq.ConnStatus.OK:
+                raise psycopg.OperationalError("the connection to the server is lost")
+        elif result.status == _SYNC:
+            return results
+        else:
+            results.append(result)
+
+
+def _messages(index: int, command: Command) -> Iterator[_Message]:
+    executable, rows = command
+    query = _compile(executable)
+    for row in rows:
+        values = [row[name] if name in row else query.constants[name] for name in query.names]
+        formats = [_BINARY if type(value) is RawBinary else _TEXT for value in values]
+        yield _Message(query, [_encode(value) for value in values], formats, index)
+
+
+@lru_cache(maxsize=1024)
+def _compile(executable: Executable | str) -> Query:
+    """Compile a statement, once per object: `statements.py` and `queries.py` return the same one each time."""
+    if isinstance(executable, str):
+        return Query(executable.encode())
+    compiled = executable.compile(dialect=_DIALECT)  # type: ignore[attr-defined] # Executable lacks it in the stubs
+    if isinstance(executable, ExecutableDDLElement):
+        return Query(str(compiled).encode(), is_worth_preparing=False)
+    constants = {name: bind.effective_value for bind, name in compiled.bind_names.items() if not bind.required}
+    return Query(str(compiled).encode(), tuple(compiled.positiontup or ()), constants)
+
+
+# -------------------------------------------------------------------------------------- parameters
+
+
+def _encode(value: object) -> bytes | None:
+    """Return a parameter in the text format, which the statement's cast parses."""
+    encode = _ENCODERS.get(type(value)) or _inherited_encoder(type(value))
+    return encode(value)
+
+
+def _inherited_encoder(type_: type) -> Callable[[Any], bytes | None]:  # Any: see _ENCODERS
+    found = next((_ENCODERS[parent] for parent in type_.__mro__ if parent in _ENCODERS), None)
+    if found is None:
+        raise TypeError(f"the catalog has no parameters of type {type_.__name__}")
+    return found
+
+
+def _encode_text(value: str) -> bytes:
+    if "\x00" in value:  # libpq would end the parameter there without a word
+        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+    return value.encode()
+
+
+_ENCODERS: Mapping[type, Callable[[Any], bytes | None]] = {  # Any: one type per entry
+    type(None): lambda _: None,
+    bool: lambda value: b"t" if value else b"f",
+    int: lambda value: b"%d" % value,
+    np.int64: lambda value: b"%d" % value,
+    str: _encode_text,
+    datetime: lambda value: value.isoformat().encode(),
+    UUID: lambda value: str(value).encode(),
+    RawBinary: lambda value: value,
+}
