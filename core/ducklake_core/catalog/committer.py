@@ -18,6 +18,7 @@ from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
+from ducklake_core.catalog.head import Remembered, read_head, remember
 from ducklake_core.catalog.statements import statements_of
 from ducklake_core.errors import (
     CatalogUnavailable,
@@ -82,6 +83,7 @@ class Committer:
         self.data_path = data_path
         self._clock = clock
         self._retries = retries or commit_retries()
+        self._remembered: Remembered | None = None
 
     def commit(self, staged: Staged, pending: Pending) -> CommitResult:
         """Make one snapshot of the staged changes, or find that their epoch is committed already."""
@@ -111,7 +113,9 @@ class Committer:
     def _commit_once(
         self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted]
     ) -> CommitResult:
-        head, entry, transaction_id = _read_head(session, staged)
+        remembered, self._remembered = self._remembered, None
+        found = read_head(session, staged, remembered)
+        head, entry = found.state, found.entry
         faults.at("after_head_read")
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
             own = next((a.snapshot for a in attempted if pending.in_doubt and _made(a, staged.epoch, entry)), None)
@@ -125,9 +129,11 @@ class Committer:
         now = max(self._clock(), head.snapshot.snapshot_time)
         plan = None if staged.is_empty else plan_commit(staged, head, now)
         if plan is not None:
-            attempted.append(Attempted(plan.snapshot, transaction_id))
+            attempted.append(Attempted(plan.snapshot, found.transaction_id))
         closing = _ledger_writes(session, staged, plan, entry, now)
         _write(session, plan, closing, pending)
+        if plan is not None:
+            self._remembered = remember(plan, found, remembered)
         return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
 
     def _rebase(self, session: Session, staged: Staged, state: HeadState) -> Staged:
@@ -204,26 +210,6 @@ class Committer:
             if status == "committed":
                 return CommitResult(last.snapshot)
         raise error
-
-
-def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry | None, int | None]:
-    """Read the head, the statistics of tables that get rows and the ledger's entry in one round trip."""
-    changed = [t for t in staged.tables if t.restated or not t.writes.is_empty]
-    table_ids = [t.before.table_id for t in changed if t.before is not None]
-    has_status = session.dialect.has_transaction_status
-    head_query = queries.head_base_and_transaction if has_status else queries.head_and_base
-    statements = [Statement(head_query(session.tables), {"base": staged.base.snapshot_id})]
-    statements += [Statement(queries.table_stats(session.tables), {"table_id": i}) for i in table_ids]
-    if staged.epoch is not None:
-        statements.append(ledger.entry_query(session, staged.epoch.stream))
-    results = session.run(statements, meanwhile=staged.compute_statistics)
-    snapshots, transaction_id = [reader.snapshot_of(r[:5]) for r in results[0]], next(iter(results[0][0][5:]), None)
-    base = snapshots[-1] if snapshots[-1].snapshot_id == staged.base.snapshot_id else None
-    stats = {i: reader.table_stats_of(results[1 + n]) for n, i in enumerate(table_ids)}
-    for table_id in (i for i, found in stats.items() if found is None):
-        stats[table_id] = reader.recover_table_stats(session, table_id)
-    entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
-    return HeadState(snapshots[0], stats, base), entry, transaction_id
 
 
 def _ledger_writes(

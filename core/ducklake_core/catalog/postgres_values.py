@@ -271,11 +271,15 @@ _START = np.zeros(1, np.int64)
 def _text_cells(array: pa.Array, column: Column) -> Cells:
     text = to_text(array, column)
     if column.is_nested and has_text(text, "\x00"):
-        raise UnsupportedType(
-            f"column '{column.name}' holds a NUL character inside a {column.type}: PostgreSQL cannot store that text",
-            column=column.name,
-        )
+        raise nul_in_text(column)
     return _bytes_cells(text)
+
+
+def nul_in_text(column: Column) -> UnsupportedType:
+    return UnsupportedType(
+        f"column '{column.name}' holds a NUL character inside a {column.type}: PostgreSQL cannot store that text",
+        column=column.name,
+    )
 
 
 _bigint_cells = _number_encoder("<i8", _INT64)

@@ -18,12 +18,14 @@ import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
 from ducklake_core.spec.arrays import FEW_ROWS, plain
+from ducklake_core.spec.few_rows import FewValues, Items, text_of
 from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
 
 Bounds = tuple[str | None, str | None]
 UNKNOWN: Bounds = (None, None)
 _MICROSECONDS, _NANOSECONDS = 10**6, 10**9
+_COMPARED_BY_TEXT = ("blob",)
 
 
 def find_bounds(values: pa.Array, type_: str) -> Bounds:
@@ -32,6 +34,25 @@ def find_bounds(values: pa.Array, type_: str) -> Bounds:
     if find is not None:
         return find(values)
     return _decimal_bounds(values, type_) if type_.startswith("decimal") else _text_bounds(values, type_)
+
+
+def find_few_bounds(values: FewValues) -> Bounds:
+    """Return the same for few values that were taken out of their array."""
+    type_ = values.column.type
+    if values.items is None or type_ in _COMPARED_BY_TEXT:
+        return find_bounds(values.array, type_)
+    items = [i for i in values.items if i is not None] if values.array.null_count else values.items
+    low, high = _few_floats(items) if type_ in ("float32", "float64") else (min(items), max(items))
+    text = text_of(type_)
+    if type_ in ("varchar", "json"):
+        return _without_nul(text(low), text(high))
+    return text(low), text(high)
+
+
+def _few_floats(items: Items) -> tuple[float, float]:
+    numbers = [item for item in items if item == item]  # noqa: PLR0124 # all but NaN, the largest of all
+    high = max(items) if len(numbers) == len(items) else math.nan
+    return min(numbers, default=math.nan), high
 
 
 def order_of(type_: str) -> Callable[[str], Any]:  # Any: any key that can be compared with its like
@@ -85,21 +106,15 @@ def _boolean_bounds(array: pa.Array) -> Bounds:
 
 
 def _decimal_bounds(array: pa.Array, type_: str) -> Bounds:
-    precision, scale = decimal_parameters(type_) or (0, 0)
+    precision, _ = decimal_parameters(type_) or (0, 0)
     if precision > 18:
         return _extreme_texts(array, type_)
     # The unscaled value fits the lower half of Arrow's 128 bits.
     halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     values = halves[array.is_valid().to_numpy(zero_copy_only=False)] if array.null_count else halves
     low, high = _extremes(values)
-    return _decimal_text(low, precision, scale), _decimal_text(high, precision, scale)
-
-
-def _decimal_text(unscaled: int, precision: int, scale: int) -> str:
-    if scale == 0:
-        return str(unscaled)
-    digits = str(abs(unscaled)).rjust(scale + (precision > scale), "0")
-    return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+    text = text_of(type_)
+    return text(low), text(high)
 
 
 def _extreme_texts(array: pa.Array, type_: str) -> Bounds:
@@ -119,7 +134,10 @@ def _string_bounds(array: pa.Array) -> Bounds:
     When both are, the part of the smaller before its NUL stands for it: two unknown bounds look like those of a column
     of nulls, and the extension would take the next rows' bounds for all.
     """
-    low, high = _string_extremes(plain(array))
+    return _without_nul(*_string_extremes(plain(array)))
+
+
+def _without_nul(low: str, high: str) -> Bounds:
     if "\x00" in high:
         return low.partition("\x00")[0] if "\x00" in low else low, None
     return None if "\x00" in low else low, high

@@ -21,7 +21,7 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.data_rows import data_file_writes, delete_writes, restated_writes, stats_writes
+from ducklake_core.plan.data_rows import add_stats, data_file_writes, delete_writes, restated_writes, stats_writes
 from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version, has_same_columns
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
@@ -91,6 +91,7 @@ class _Planner:
         bump = staged.changes_definitions or lazily_inlined
         self.schema_version = head.snapshot.schema_version + int(bump)
         self._numbers: dict[int, int] = {}
+        self._stats: dict[TableId, TableStats] = {}
 
     def plan(self) -> CommitPlan:
         numbered = self._number(self.staged)
@@ -102,7 +103,7 @@ class _Planner:
         snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id)
         changes = format_changes(changes_of(numbered))
         rows = (_snapshot_row(snapshot), *writes, _changes_row(snapshot, changes, numbered.info))
-        return CommitPlan(replace(snapshot, changes=changes), rows)
+        return CommitPlan(replace(snapshot, changes=changes), rows, self._stats)
 
     # ---- numbering
 
@@ -195,11 +196,11 @@ class _Planner:
             assert inlined is not None  # noqa: S101 # rows are staged as inlined only where a table can be had
             row_ids = _row_ids(rows, next_row_id)
             next_row_id += rows.rows.num_rows if rows.row_ids is None else 0
-            yield InsertInlined(
-                inlined.name, inlined.columns, rows.rows, row_ids, self.snapshot_id, inlined.stored_names
-            )
+            yield InsertInlined(inlined.name, inlined.columns, rows, row_ids, self.snapshot_id, inlined.stored_names)
         yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
-        yield from stats_writes(after, writes, stats, next_row_id)
+        if writes.files or writes.inlined:
+            new_stats = self._stats[after.table_id] = add_stats(after, writes, stats, next_row_id)
+            yield from stats_writes(after, stats, new_stats)
 
 
 def _row_ids(rows: InlinedRows, first: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

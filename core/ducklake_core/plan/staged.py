@@ -5,8 +5,10 @@ Ids that the commit gives out (schemas, tables, partitionings, sort orders) are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -23,7 +25,10 @@ from ducklake_core.model import (
     Snapshot,
     TableVersion,
 )
-from ducklake_core.plan.statistics import column_stats
+from ducklake_core.plan.statistics import column_stats, few_stats
+from ducklake_core.spec.few_rows import FEW_ROWS, FewValues, few_values
+
+Encoded = TypeVar("Encoded")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +38,23 @@ class InlinedRows:
     rows: pa.Table
     columns: tuple[Column, ...]
     row_ids: pa.Array | None = None
+    _encoded: dict[Any, Any] = field(default_factory=dict)  # Any: see `encoded`
+
+    @cached_property
+    def few(self) -> tuple[FewValues, ...] | None:
+        """The values one by one; None when there are so many rows that kernels are faster."""
+        return few_values(self.rows, self.columns) if self.rows.num_rows <= FEW_ROWS else None
 
     @cached_property
     def stats(self) -> tuple[ColumnStats, ...]:
-        return column_stats(self.rows, self.columns)
+        return column_stats(self.rows, self.columns) if self.few is None else few_stats(self.few)
+
+    def encoded(self, encode: Callable[[InlinedRows], Encoded]) -> Encoded:
+        """Return what a database takes the rows as; made once, however often their commit is tried."""
+        if encode not in self._encoded:
+            self._encoded[encode] = encode(self)
+        found: Encoded = self._encoded[encode]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +181,9 @@ class Staged:
     def is_empty(self) -> bool:
         return not self.changes_definitions and all(t.writes.is_empty for t in self.tables)
 
-    def compute_statistics(self) -> None:
-        """Compute now what a plan will ask for, while there is nothing else to do."""
-        for table in self.tables:
-            for rows in table.writes.inlined:
-                _ = rows.stats
+    @property
+    def inlined(self) -> Iterator[InlinedRows]:
+        return (rows for table in self.tables for rows in table.writes.inlined)
 
     @property
     def is_append_only(self) -> bool:

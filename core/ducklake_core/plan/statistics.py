@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
-from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of
+from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, find_few_bounds, order_of
 from ducklake_core.spec.arrays import leaves, single
+from ducklake_core.spec.few_rows import FewValues
 
 # Strings have no bounds when there are only nulls, and none either when the bounds contain NUL.
 _AMBIGUOUS_TYPES = ("varchar", "json")
@@ -32,6 +33,18 @@ def column_stats(table: pa.Table, columns: Sequence[Column]) -> tuple[ColumnStat
         for index, column in enumerate(columns)
         for leaf, values in leaves(single(table.column(index)), column)
     )
+
+
+def few_stats(rows: Sequence[FewValues]) -> tuple[ColumnStats, ...]:
+    """Return the same of few rows whose values were taken out of their arrays."""
+    return tuple(_few_stats(leaf) for column in rows for leaf in column.leaves())
+
+
+def _few_stats(leaf: FewValues) -> ColumnStats:
+    null_count = leaf.array.null_count
+    value_count = len(leaf.array) - null_count
+    low, high = find_few_bounds(leaf) if value_count else UNKNOWN
+    return ColumnStats(leaf.column.column_id, value_count, null_count, low, high)
 
 
 def _leaf_stats(leaf: Column, values: pa.Array) -> ColumnStats:

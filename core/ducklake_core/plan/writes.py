@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
-from ducklake_core.model import Column, DataFileId, Snapshot, SnapshotId, TableId
+from ducklake_core.model import Column, DataFileId, Snapshot, SnapshotId, TableId, TableStats
+from ducklake_core.plan.staged import InlinedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,14 @@ class InsertInlined:
 
     name: str
     columns: tuple[Column, ...]
-    rows: pa.Table
+    source: InlinedRows
     row_ids: np.ndarray[Any, np.dtype[np.int64]]
     begin: SnapshotId
     stored_names: tuple[str, ...] = ()  # see InlinedTable
+
+    @property
+    def row_count(self) -> int:
+        return len(self.row_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +106,4 @@ class CommitPlan:
 
     snapshot: Snapshot
     writes: tuple[Write, ...]
+    stats: Mapping[TableId, TableStats]  # of the tables that get rows, as they will be

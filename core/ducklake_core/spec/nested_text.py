@@ -63,13 +63,8 @@ def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
 
 def _member(array: pa.Array, column: Column) -> pa.Array:
     """Return the texts of values inside a container, `NULL` for a null."""
-    if column.is_nested:
-        text = nested_to_text(array, column)
-    else:
-        text = scalar_to_text(array, column.type)
-        if not _BARE.fullmatch(column.type):
-            text = _quoted(text)
-    return filled(text, "NULL")
+    text = nested_to_text(array, column) if column.is_nested else scalar_to_text(array, column.type)
+    return filled(text if is_bare(column) else _quoted(text), "NULL")
 
 
 def _quoted(text: pa.Array) -> pa.Array:
@@ -80,14 +75,19 @@ def _quoted(text: pa.Array) -> pa.Array:
     return concatenated("'", text, "'")
 
 
-def _quoted_name(name: str) -> str:
+def is_bare(column: Column) -> bool:
+    """Tell whether the texts of values stand inside a container without quotes."""
+    return column.is_nested or _BARE.fullmatch(column.type) is not None
+
+
+def quoted_name(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _struct_to_text(array: pa.Array, column: Column) -> pa.Array:
     parts: list[pa.Array | str] = []
     for child, values in zip(column.children, array.flatten(), strict=True):
-        parts += ["," if parts else "{", f"{_quoted_name(child.name)}:", _member(values, child)]
+        parts += ["," if parts else "{", f"{quoted_name(child.name)}:", _member(values, child)]
     text = concatenated(*parts, "}")
     return _with_nulls_of(array, text)
 

@@ -140,8 +140,15 @@ def format_timestamp(value: int, ticks: int, suffix: str) -> str:
     """Format ticks since 1970-01-01; infinity has no offset."""
     if abs(value) == INFINITE_TICKS:
         return "infinity" if value > 0 else "-infinity"
-    days, rest = divmod(value, _DAY_SECONDS * ticks)
-    return f"{format_date(days)} {format_time(rest, ticks)}{suffix}"
+    seconds, fraction = divmod(value, ticks)
+    text = _format_second(seconds)
+    return f"{text}.{str(fraction + ticks)[1:]}".rstrip("0") + suffix if fraction else text + suffix
+
+
+@lru_cache(maxsize=4096)  # the rows of one write have few seconds
+def _format_second(seconds: int) -> str:
+    days, rest = divmod(seconds, _DAY_SECONDS)
+    return f"{format_date(days)} {format_time(rest, 1)}"
 
 
 def format_interval(months: int, days: int, nanoseconds: int) -> str:
