@@ -89,9 +89,20 @@ class Committer:
         """Make one snapshot of the staged changes, or find that their epoch is committed already."""
         attempted: list[Attempted] = []
         try:
+            return self._attempt(staged, pending, attempted)
+        except TransientError as error:
+            return self._retry(error, staged, pending, attempted)
+
+    def _retry(
+        self, first: TransientError, staged: Staged, pending: Pending, attempted: list[Attempted]
+    ) -> CommitResult:
+        """Try again as the policy says; its first attempt has been made, and failed."""
+        try:
             for attempt in self._retries.copy():
                 with attempt:
                     number = attempt.retry_state.attempt_number
+                    if number == 1:
+                        raise first
                     return replace(self._attempt(staged, pending, attempted), attempts=number)
         except TransientError as error:
             if not pending.in_doubt:

@@ -50,7 +50,7 @@ class Database:
 
     @cached_property
     def engine(self) -> Engine:
-        """Transactions are begun and ended by our own statements, so the driver must not begin any."""
+        """Transactions are begun and ended by our own statements: not by the driver, and not by the pool."""
         if self.dialect.name == "sqlite":
             arguments: dict[str, Any] = {
                 "timeout": self.lock_timeout_seconds,
@@ -58,10 +58,20 @@ class Database:
                 "check_same_thread": False,
             }
             # Keys of encrypted files are parameters; errors, which show statements, must not show them.
-            return create_engine(self.url.url, connect_args=arguments, poolclass=QueuePool, hide_parameters=True)
+            return create_engine(
+                self.url.url,
+                connect_args=arguments,
+                poolclass=QueuePool,
+                hide_parameters=True,
+                pool_reset_on_return=None,
+            )
         arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10}
         return create_engine(
-            self.url.url, isolation_level="AUTOCOMMIT", connect_args=arguments, use_native_hstore=False
+            self.url.url,
+            isolation_level="AUTOCOMMIT",
+            connect_args=arguments,
+            use_native_hstore=False,
+            pool_reset_on_return=None,
         )
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ def _table_changes(table: StagedTable) -> Iterator[TableChange]:
     if before is None or (before.schema_id, before.name) != (after.schema_id, after.name):
         renamed = None if before is None else table_id
         yield TableChange(ChangeKind.CREATED_TABLE, renamed, after.schema_name, after.name)
-    if before is not None and replace(before, name=after.name) != after:
+    if before is not None and before is not after and replace(before, name=after.name) != after:
         yield TableChange(ChangeKind.ALTERED_TABLE, object_id=table_id)
     kinds = (
         (ChangeKind.INSERTED_INTO_TABLE, bool(writes.files)),
@@ -108,6 +108,8 @@ class _Planner:
     # ---- numbering
 
     def _number(self, staged: Staged) -> Staged:
+        if not staged.changes_definitions:
+            return staged
         schemas = tuple(replace(s, schema_id=SchemaId(self._id(s.schema_id))) for s in staged.created_schemas)
         return replace(staged, created_schemas=schemas, tables=tuple(self._number_table(t) for t in staged.tables))
 

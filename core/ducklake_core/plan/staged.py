@@ -149,7 +149,7 @@ class StagedTable:
 
     @property
     def changes_definition(self) -> bool:
-        return self.before != self.after
+        return self.before is not self.after and self.before != self.after
 
 
 @dataclass(frozen=True, slots=True)
