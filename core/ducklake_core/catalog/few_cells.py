@@ -17,6 +17,7 @@ from ducklake_core.spec.memo import per_object
 
 _Encoder: TypeAlias = Callable[[FewValues], bytes]
 
+_FEW_NUMBERS = 20  # from here on numpy packs numbers faster than Python
 _NULL = b"\xff\xff\xff\xff"
 _pack_length = struct.Struct(">i").pack
 
@@ -31,8 +32,10 @@ def _encoder(column: Column) -> _Encoder:
     type_ = postgres_values.postgres_type(column)
     encode = _CELLS.get(column.type) or (_text_cells if type_.name == "VARCHAR" else None)
 
+    is_fixed = encode is not None and type_.name not in ("BYTEA", "VARCHAR")
+
     def array_of(values: FewValues) -> bytes:
-        if encode is None or values.items is None:
+        if encode is None or values.items is None or (is_fixed and len(values.items) > _FEW_NUMBERS):
             cells = postgres_values.encoder_of(column)(values.array)
             return postgres_values.array_parameter(cells, type_.oid)
         return struct.pack(">iiIii", 1, 1, type_.oid, len(values.items), 1) + encode(values)

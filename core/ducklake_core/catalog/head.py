@@ -92,5 +92,5 @@ def _read_stats(session: Session, table_ids: Sequence[TableId]) -> dict[TableId,
 
 def _work_ahead(session: Session, staged: Staged) -> None:
     for rows in staged.inlined:
-        _ = rows.stats
+        rows.measure()
         encode_ahead(session, rows)

@@ -29,7 +29,6 @@ from ducklake_core.catalog import postgres_values
 from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.few_cells import encoders_of
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
-from ducklake_core.catalog.wire import RawBinary
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
@@ -80,11 +79,11 @@ def insert_inlined(session: Session, write: InsertInlined) -> Statement:
     return Statement(_insert_unnested(table), parameters)
 
 
-def encode_arrays(rows: InlinedRows) -> dict[str, RawBinary]:
+def encode_arrays(rows: InlinedRows) -> dict[str, bytes]:
     """Return the arrays of `_insert_unnested` by their names."""
     values = rows.few or few_values(rows.rows, rows.columns)
     arrays = (encode(column) for encode, column in zip(encoders_of(rows.columns), values, strict=True))
-    return {f"c{index}": RawBinary(array) for index, array in enumerate(arrays)}
+    return {f"c{index}": array for index, array in enumerate(arrays)}
 
 
 def _table(session: Session, name: str) -> Table:
@@ -191,5 +190,5 @@ def _create_if_missing(table: Table) -> CreateTable:
     return CreateTable(table, if_not_exists=True)
 
 
-def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> RawBinary:
-    return RawBinary(postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID))
+def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> bytes:
+    return postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID)

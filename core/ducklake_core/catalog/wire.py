@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -31,10 +31,6 @@ _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 _ERROR, _ROWS, _SYNC = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
 
 
-class RawBinary(bytes):
-    """A parameter that is in PostgreSQL's binary format already; the statement's cast tells the server its type."""
-
-
 @dataclass(frozen=True, slots=True)
 class Query:
     """SQL with numbered parameters, their names in that order, and the values that it brings itself, such as a limit.
@@ -48,14 +44,13 @@ class Query:
     is_worth_preparing: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """One run of a query: what `pq` takes."""
+class _Message(NamedTuple):
+    """One run of a query: what `pq` takes, and the place of its command."""
 
     query: Query
     parameters: Sequence[bytes | None]
     formats: Sequence[int]
-    index: int  # of the command that it belongs to
+    command: int
 
 
 class Wire:
@@ -97,7 +92,7 @@ class Wire:
         try:
             pgconn.enter_pipeline_mode()
             for message in messages:
-                owners += [message.index] * self._send_one(pgconn, message)
+                owners += [message.command] * self._send_one(pgconn, message)
             pgconn.pipeline_sync()
             pgconn.flush()
         except BaseException:  # an interrupt, too, leaves a connection that nobody can use
@@ -161,7 +156,7 @@ def _messages(index: int, command: Command) -> Iterator[_Message]:
     query = _compile(executable)
     for row in rows:
         values = [row[name] if name in row else query.constants[name] for name in query.names]
-        formats = [_BINARY if type(value) is RawBinary else _TEXT for value in values]
+        formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
         yield _Message(query, [_encode(value) for value in values], formats, index)
 
 
@@ -181,7 +176,7 @@ def _compile(executable: Executable | str) -> Query:
 
 
 def _encode(value: object) -> bytes | None:
-    """Return a parameter in the text format, which the statement's cast parses."""
+    """Return a parameter in the text format, which the statement's cast parses; bytes are in the binary one already."""
     encode = _ENCODERS.get(type(value)) or _inherited_encoder(type(value))
     return encode(value)
 
@@ -207,5 +202,5 @@ _ENCODERS: Mapping[type, Callable[[Any], bytes | None]] = {  # Any: one type per
     str: _encode_text,
     datetime: lambda value: value.isoformat().encode(),
     UUID: lambda value: str(value).encode(),
-    RawBinary: lambda value: value,
+    bytes: lambda value: value,
 }

@@ -18,14 +18,13 @@ import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
 from ducklake_core.spec.arrays import FEW_ROWS, plain
-from ducklake_core.spec.few_rows import FewValues, Items, text_of
+from ducklake_core.spec.few_rows import text_of
 from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
 
 Bounds = tuple[str | None, str | None]
 UNKNOWN: Bounds = (None, None)
 _MICROSECONDS, _NANOSECONDS = 10**6, 10**9
-_COMPARED_BY_TEXT = ("blob",)
 
 
 def find_bounds(values: pa.Array, type_: str) -> Bounds:
@@ -34,25 +33,6 @@ def find_bounds(values: pa.Array, type_: str) -> Bounds:
     if find is not None:
         return find(values)
     return _decimal_bounds(values, type_) if type_.startswith("decimal") else _text_bounds(values, type_)
-
-
-def find_few_bounds(values: FewValues) -> Bounds:
-    """Return the same for few values that were taken out of their array."""
-    type_ = values.column.type
-    if values.items is None or type_ in _COMPARED_BY_TEXT:
-        return find_bounds(values.array, type_)
-    items = [i for i in values.items if i is not None] if values.array.null_count else values.items
-    low, high = _few_floats(items) if type_ in ("float32", "float64") else (min(items), max(items))
-    text = text_of(type_)
-    if type_ in ("varchar", "json"):
-        return _without_nul(text(low), text(high))
-    return text(low), text(high)
-
-
-def _few_floats(items: Items) -> tuple[float, float]:
-    numbers = [item for item in items if item == item]  # noqa: PLR0124 # all but NaN, the largest of all
-    high = max(items) if len(numbers) == len(items) else math.nan
-    return min(numbers, default=math.nan), high
 
 
 def order_of(type_: str) -> Callable[[str], Any]:  # Any: any key that can be compared with its like
@@ -129,15 +109,15 @@ def _text_bounds(array: pa.Array, type_: str) -> Bounds:
 
 
 def _string_bounds(array: pa.Array) -> Bounds:
+    return without_nul(*_string_extremes(plain(array)))
+
+
+def without_nul(low: str, high: str) -> Bounds:
     """Return the bounds of strings; one that contains NUL cannot be a bound and is unknown.
 
     When both are, the part of the smaller before its NUL stands for it: two unknown bounds look like those of a column
     of nulls, and the extension would take the next rows' bounds for all.
     """
-    return _without_nul(*_string_extremes(plain(array)))
-
-
-def _without_nul(low: str, high: str) -> Bounds:
     if "\x00" in high:
         return low.partition("\x00")[0] if "\x00" in low else low, None
     return None if "\x00" in low else low, high

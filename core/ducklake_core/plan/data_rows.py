@@ -142,7 +142,8 @@ def restated_writes(
 
 def add_stats(table: TableVersion, writes: TableWrites, stats: TableStats | None, next_row_id: int) -> TableStats:
     """Return the statistics of a table once it has the new rows: only ever wider than before."""
-    added = [s for rows in writes.inlined for s in rows.stats] + [s for f in writes.files for s in f.column_stats]
+    added = [s for rows in writes.inlined for s in rows.stats(stats)]
+    added += [s for file in writes.files for s in file.column_stats]
     return TableStats(
         (stats.record_count if stats else 0) + _row_count(writes),
         next_row_id,

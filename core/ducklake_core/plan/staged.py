@@ -23,9 +23,11 @@ from ducklake_core.model import (
     NewDeleteFile,
     SchemaVersion,
     Snapshot,
+    TableStats,
     TableVersion,
 )
-from ducklake_core.plan.statistics import column_stats, few_stats
+from ducklake_core.plan.few_bounds import FewStats, few_stats, is_covered
+from ducklake_core.plan.statistics import column_stats
 from ducklake_core.spec.few_rows import FEW_ROWS, FewValues, few_values
 
 Encoded = TypeVar("Encoded")
@@ -46,8 +48,21 @@ class InlinedRows:
         return few_values(self.rows, self.columns) if self.rows.num_rows <= FEW_ROWS else None
 
     @cached_property
-    def stats(self) -> tuple[ColumnStats, ...]:
+    def _stats(self) -> tuple[FewStats, ...] | tuple[ColumnStats, ...]:
         return column_stats(self.rows, self.columns) if self.few is None else few_stats(self.few)
+
+    def measure(self) -> None:
+        """Compute now what `stats` will need."""
+        _ = self._stats
+
+    def stats(self, known: TableStats | None) -> list[ColumnStats]:
+        """Return the statistics of each leaf, of few rows only those that change what is known of the table."""
+        columns = None if known is None else known.columns
+        return [
+            s if isinstance(s, ColumnStats) else s.to_stats()
+            for s in self._stats
+            if isinstance(s, ColumnStats) or columns is None or not is_covered(s, columns)
+        ]
 
     def encoded(self, encode: Callable[[InlinedRows], Encoded]) -> Encoded:
         """Return what a database takes the rows as; made once, however often their commit is tried."""

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
-from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, find_few_bounds, order_of
+from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of
 from ducklake_core.spec.arrays import leaves, single
-from ducklake_core.spec.few_rows import FewValues
 from ducklake_core.spec.memo import per_object
 
 Leaf: TypeAlias = tuple[Column, bool]  # and whether it is inside a list or map
@@ -36,18 +35,6 @@ def column_stats(table: pa.Table, columns: Sequence[Column]) -> tuple[ColumnStat
         for index, column in enumerate(columns)
         for leaf, values in leaves(single(table.column(index)), column)
     )
-
-
-def few_stats(rows: Sequence[FewValues]) -> tuple[ColumnStats, ...]:
-    """Return the same of few rows whose values were taken out of their arrays."""
-    return tuple(_few_stats(leaf) for column in rows for leaf in column.leaves())
-
-
-def _few_stats(leaf: FewValues) -> ColumnStats:
-    null_count = leaf.array.null_count
-    value_count = len(leaf.array) - null_count
-    low, high = find_few_bounds(leaf) if value_count else UNKNOWN
-    return ColumnStats(leaf.column.column_id, value_count, null_count, low, high)
 
 
 def _leaf_stats(leaf: Column, values: pa.Array) -> ColumnStats:

@@ -179,8 +179,13 @@ def _list_texts(values: FewValues, items: Items) -> list[str | None]:
 def _member_texts(values: FewValues) -> list[str]:
     """Return the texts of values inside a container, `NULL` for a null."""
     texts = few_texts(values)
-    quote = str if is_bare(values.column) else quoted_name
-    return ["NULL" if text is None else quote(text) for text in texts]
+    if is_bare(values.column):
+        return ["NULL" if text is None else text for text in texts]
+    return ["NULL" if text is None else f"'{text}'" if _is_plain(text) else quoted_name(text) for text in texts]
+
+
+def _is_plain(text: str) -> bool:
+    return "'" not in text and "\\" not in text
 
 
 @lru_cache(maxsize=256)
