@@ -149,8 +149,9 @@ def few_texts(values: FewValues) -> list[str | None]:
         texts: list[str | None] = scalar_to_text(values.array, column.type).to_pylist()
         return texts
     if not column.is_nested:
+        quick = _QUICK_TEXTS.get(column.type) if len(values.items) > _FEW_TEXTS else None
         text = text_of(column.type)
-        return [None if item is None else text(item) for item in values.items]
+        return quick(values) if quick else [None if item is None else text(item) for item in values.items]
     if column.type == "struct":
         return _struct_texts(values, values.items)
     return _list_texts(values, values.items)
@@ -186,6 +187,33 @@ def _member_texts(values: FewValues) -> list[str]:
 
 def _is_plain(text: str) -> bool:
     return "'" not in text and "\\" not in text
+
+
+def _float_texts(values: FewValues) -> list[str | None]:
+    """Let Arrow write the numbers, and Python those that Arrow writes otherwise: as `1` or `1e+10`."""
+    texts = zip(values.array.cast(pa.string()).to_pylist(), values.items or (), strict=True)
+    return [text if text is None or ("." in text and "e" not in text) else repr(item) for text, item in texts]
+
+
+def _timestamp_texts(suffix: str) -> Callable[[FewValues], list[str | None]]:
+    """Let Arrow write the moments, unless one is beyond its calendar."""
+
+    def write(values: FewValues) -> list[str | None]:
+        if not temporal.is_usual_timestamp(values.array):
+            text = text_of(values.column.type)
+            return [None if item is None else text(item) for item in values.items or ()]
+        texts = values.array.view(pa.timestamp("us")).cast(pa.string()).to_pylist()
+        return [None if text is None else text.rstrip("0").rstrip(".") + suffix for text in texts]
+
+    return write
+
+
+_FEW_TEXTS = 20  # from here on Arrow, which writes a whole column at once, is faster
+_QUICK_TEXTS: Mapping[str, Callable[[FewValues], list[str | None]]] = {
+    "float64": _float_texts,
+    "timestamp": _timestamp_texts(""),
+    "timestamptz": _timestamp_texts("+00"),
+}
 
 
 @lru_cache(maxsize=256)

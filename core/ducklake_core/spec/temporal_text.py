@@ -59,6 +59,16 @@ def date_to_text(array: pa.Array) -> pa.Array:
     return _formatted(array, pa.int32(), (_FIRST_DAY, _LAST_DAY), lambda a: a.cast(pa.string()), format_date)
 
 
+def is_usual_timestamp(array: pa.Array) -> bool:
+    """Tell whether all timestamps are in years that Arrow writes as DuckDB does."""
+    return _all_within(array.view(pa.int64()), _usual_ticks(_TICKS[array.type.unit]))
+
+
+def _usual_ticks(ticks: int) -> tuple[int, int]:
+    first = max(_FIRST_DAY * _DAY_SECONDS * ticks, -INFINITE_TICKS + 1)
+    return first, min((_LAST_DAY + 1) * _DAY_SECONDS * ticks - 1, INFINITE_TICKS - 1)
+
+
 def timestamp_to_text(array: pa.Array, suffix: str = "") -> pa.Array:
     """Format timestamps of any unit; `suffix` is `+00` for those with a time zone, whose ticks are UTC."""
     unit = array.type.unit
@@ -68,9 +78,7 @@ def timestamp_to_text(array: pa.Array, suffix: str = "") -> pa.Array:
         text = _trim_fraction(values.view(pa.timestamp(unit)).cast(pa.string()), unit)
         return concatenated(text, suffix) if suffix else text
 
-    bounds = (_FIRST_DAY * _DAY_SECONDS * ticks, min((_LAST_DAY + 1) * _DAY_SECONDS * ticks - 1, INFINITE_TICKS - 1))
-    first = max(bounds[0], -INFINITE_TICKS + 1)
-    return _formatted(array, pa.int64(), (first, bounds[1]), fast, lambda v: format_timestamp(v, ticks, suffix))
+    return _formatted(array, pa.int64(), _usual_ticks(ticks), fast, lambda v: format_timestamp(v, ticks, suffix))
 
 
 def time_to_text(array: pa.Array) -> pa.Array:
