@@ -40,10 +40,13 @@ class Found:
 def remember(plan: CommitPlan, found: Found, before: Remembered | None) -> Remembered:
     """Return what to remember of a commit that was made: statistics only as long as nobody else commits.
 
-    Among several writers they would never be of use, and a wrong guess costs a round trip.
+    Among several writers they would never be of use, and a wrong guess costs a round trip. A change of definitions may
+    write statistics in other ways.
     """
+    head = replace(plan.snapshot, changes=None)
     is_alone = before is not None and before.head == found.state.snapshot
-    return Remembered(replace(plan.snapshot, changes=None), plan.stats if is_alone else {})
+    is_plain = head.schema_version == found.state.snapshot.schema_version
+    return Remembered(head, plan.stats if is_alone and is_plain else {})
 
 
 def read_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found:
