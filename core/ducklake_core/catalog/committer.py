@@ -19,7 +19,7 @@ from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
 from ducklake_core.catalog.head import Remembered, read_head, remember
-from ducklake_core.catalog.statements import statements_of
+from ducklake_core.catalog.statements import statements_of_all
 from ducklake_core.errors import (
     CatalogUnavailable,
     CommitConflict,
@@ -246,16 +246,19 @@ def _write(session: Session, plan: CommitPlan | None, closing: list[Statement], 
     writes = plan.writes if plan else ()
     created = {w.name for w in writes if isinstance(w, CreateInlinedTable)}
     bulk = [w for w in writes if isinstance(w, InsertInlined) and is_bulk(session, w)]
-    statements = [s for w in writes if w not in bulk for s in statements_of(session, w)] + closing
+    others = [w for w in writes if w not in bulk]
     if any(w.name in created for w in bulk):
-        session.run(statements)
-        statements = []
+        session.run(statements_of_all(session, others))
+        others = []
     for rows in bulk:
         insert_rows(session, rows)
+    # While the server inserts the rows, which takes it longest, the rest is worked out.
+    count = 1 + max((i for i, w in enumerate(others) if isinstance(w, InsertInlined)), default=len(others) - 1)
+    first, rest = others[:count], others[count:]
     faults.at("before_commit")
     was_in_doubt, pending.in_doubt = pending.in_doubt, True
     try:
-        session.write_and_commit(statements)
+        session.write_and_commit(statements_of_all(session, first), lambda: statements_of_all(session, rest) + closing)
     except CommitOutcomeUnknown:
         raise
     except Exception:  # the database refused; an interrupt is no Exception and leaves the doubt

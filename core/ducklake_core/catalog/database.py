@@ -149,13 +149,18 @@ class Session:
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
 
-    def write_and_commit(self, statements: Sequence[Statement]) -> None:
-        """Run the statements and commit, all in one round trip; a connection lost here is an unknown outcome."""
+    def write_and_commit(
+        self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]] = tuple
+    ) -> None:
+        """Run the statements and those of `then`, and commit, in one round trip; a lost connection: outcome unknown.
+
+        `then` is called when the first ones are on their way.
+        """
         try:
             if self.dialect.has_pipeline:
-                self._write_pipelined(statements)
+                self._write_pipelined(statements, then)
             else:
-                self._run_each(statements)
+                self._run_each([*statements, *then()])
                 faults.at("in_commit")
                 self.driver.execute("COMMIT")
         except Exception as error:  # only a lost connection is renamed
@@ -208,11 +213,16 @@ class Session:
         return results
 
     def _run_pipelined(self, statements: Sequence[Statement], meanwhile: Callable[[], object]) -> list[list[Row]]:
-        begin = self._beginning()
-        return self._wire.exchange([*begin, *map(_command, statements)], meanwhile)[len(begin) :]
+        def work() -> Sequence[Command]:
+            meanwhile()
+            return ()
 
-    def _write_pipelined(self, statements: Sequence[Statement]) -> None:
-        self._wire.exchange([*self._beginning(), *map(_command, statements), ("COMMIT", ({},))])
+        begin = self._beginning()
+        return self._wire.exchange([*begin, *map(_command, statements)], work)[len(begin) :]
+
+    def _write_pipelined(self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]]) -> None:
+        commands = [*self._beginning(), *map(_command, statements)]
+        self._wire.exchange(commands, lambda: [*map(_command, then()), ("COMMIT", ({},))])
 
     def _beginning(self) -> list[Command]:
         """Return what begins the transaction where it has not begun."""

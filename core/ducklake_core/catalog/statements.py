@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, assert_never
 
@@ -29,7 +29,9 @@ from ducklake_core.catalog import postgres_values
 from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.few_cells import encoders_of
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
+from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
     DeleteRows,
@@ -46,7 +48,12 @@ from ducklake_core.spec.few_rows import few_values
 BIGINT_OID = 20
 
 
-def statements_of(session: Session, write: Write) -> Iterator[Statement]:
+def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Statement]:
+    """Return the statements of some writes, in their order."""
+    return [statement for write in writes for statement in statements_of(session, write)]
+
+
+def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # one case per kind of write
     """Yield the statements of one write."""
     match write:
         case InsertRows():
@@ -67,6 +74,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:
             yield _end_inlined(session, write)
         case InsertInlinedDeletes():
             yield from _insert_inlined_deletes(session, write)
+        case StatsChange():
+            yield from statements_of_all(session, stats_writes(write))
         case _:
             assert_never(write)
 

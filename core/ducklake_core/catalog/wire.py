@@ -5,7 +5,7 @@ psycopg's cursors can do the same and more; for the statements of a small commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -60,18 +60,19 @@ class Wire:
         self._driver = driver
         self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
 
-    def exchange(self, commands: Sequence[Command], meanwhile: Callable[[], object] = lambda: None) -> list[Rows]:
-        """Run the commands in one round trip and return the rows of each; raise the first error of the server.
+    def exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
+        """Run commands in one round trip and return the rows of each; raise the first error of the server.
 
-        `meanwhile` is called when they are on their way, before the answers are waited for.
+        `then` is called when they are on their way; what it returns is sent after them.
         """
-        messages = [message for index, command in enumerate(commands) for message in _messages(index, command)]
-        owners = self._send(messages)
+        owners = self._send(_messages(commands, 0))
+        more: Sequence[Command] = ()
         try:
-            meanwhile()
+            more = then()
+            owners += self._send(_messages(more, len(commands)))
         finally:
             results = self._receive()
-        found: list[Rows] = [[] for _ in commands]
+        found: list[Rows] = [[] for _ in (*commands, *more)]
         for owner, result in zip(owners, results, strict=True):
             if result.status == _ERROR:
                 raise error_from_result(result, self._driver.info.encoding)
@@ -86,14 +87,14 @@ class Wire:
             self._driver.execute("DEALLOCATE ALL")
 
     def _send(self, messages: Sequence[_Message]) -> list[int]:
-        """Send everything; return the command that each answer will belong to."""
+        """Send messages; return the command that each of their answers will belong to."""
         pgconn = self._driver.pgconn
         owners: list[int] = []
         try:
-            pgconn.enter_pipeline_mode()
+            if pgconn.pipeline_status == pq.PipelineStatus.OFF:
+                pgconn.enter_pipeline_mode()
             for message in messages:
                 owners += [message.command] * self._send_one(pgconn, message)
-            pgconn.pipeline_sync()
             pgconn.flush()
         except BaseException:  # an interrupt, too, leaves a connection that nobody can use
             self._driver.close()
@@ -116,9 +117,11 @@ class Wire:
         return 2
 
     def _receive(self) -> list[pq.abc.PGresult]:
+        pgconn = self._driver.pgconn
         try:
-            results = self._driver.wait(_answers(self._driver.pgconn))
-            self._driver.pgconn.exit_pipeline_mode()
+            pgconn.pipeline_sync()
+            results = self._driver.wait(_answers(pgconn))
+            pgconn.exit_pipeline_mode()
         except BaseException:  # see _send
             self._driver.close()
             raise
@@ -151,13 +154,16 @@ def _answers(pgconn: pq.abc.PGconn) -> PQGen[list[pq.abc.PGresult]]:
             results.append(result)
 
 
-def _messages(index: int, command: Command) -> Iterator[_Message]:
-    executable, rows = command
-    query = _compile(executable)
-    for row in rows:
-        values = [row[name] if name in row else query.constants[name] for name in query.names]
-        formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
-        yield _Message(query, [_encode(value) for value in values], formats, index)
+def _messages(commands: Sequence[Command], first: int) -> list[_Message]:
+    """Return the messages of all commands, which are counted from `first`."""
+    found = []
+    for number, (executable, rows) in enumerate(commands, first):
+        query = _compile(executable)
+        for row in rows:
+            values = [row[name] if name in row else query.constants[name] for name in query.names]
+            formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
+            found.append(_Message(query, [_encode(value) for value in values], formats, number))
+    return found
 
 
 @lru_cache(maxsize=1024)

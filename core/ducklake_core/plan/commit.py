@@ -21,9 +21,10 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.data_rows import add_stats, data_file_writes, delete_writes, restated_writes, stats_writes
+from ducklake_core.plan.data_rows import data_file_writes, delete_writes, restated_writes
 from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version, has_same_columns
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
+from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
 from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
 
@@ -91,7 +92,6 @@ class _Planner:
         bump = staged.changes_definitions or lazily_inlined
         self.schema_version = head.snapshot.schema_version + int(bump)
         self._numbers: dict[int, int] = {}
-        self._stats: dict[TableId, TableStats] = {}
 
     def plan(self) -> CommitPlan:
         numbered = self._number(self.staged)
@@ -103,7 +103,7 @@ class _Planner:
         snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id)
         changes = format_changes(changes_of(numbered))
         rows = (_snapshot_row(snapshot), *writes, _changes_row(snapshot, changes, numbered.info))
-        return CommitPlan(replace(snapshot, changes=changes), rows, self._stats)
+        return CommitPlan(replace(snapshot, changes=changes), rows)
 
     # ---- numbering
 
@@ -201,8 +201,7 @@ class _Planner:
             yield InsertInlined(inlined.name, inlined.columns, rows, row_ids, self.snapshot_id, inlined.stored_names)
         yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
         if writes.files or writes.inlined:
-            new_stats = self._stats[after.table_id] = add_stats(after, writes, stats, next_row_id)
-            yield from stats_writes(after, stats, new_stats)
+            yield StatsChange(after, writes, stats, next_row_id)
 
 
 def _row_ids(rows: InlinedRows, first: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

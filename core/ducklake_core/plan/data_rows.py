@@ -9,7 +9,8 @@ from typing import Any
 
 from ducklake_core.model import ColumnStats, NewDataFile, SnapshotId, TableColumnStats, TableStats, TableVersion
 from ducklake_core.plan.staged import ReplacedDeletes, RestatedBounds, TableWrites
-from ducklake_core.plan.statistics import changed_stats, merge_table_stats, widened_float
+from ducklake_core.plan.statistics import changed_stats, widened_float
+from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import (
     DeleteRows,
     EndInlined,
@@ -140,20 +141,9 @@ def restated_writes(
             yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), (_bounds(table, new),))
 
 
-def add_stats(table: TableVersion, writes: TableWrites, stats: TableStats | None, next_row_id: int) -> TableStats:
-    """Return the statistics of a table once it has the new rows: only ever wider than before."""
-    added = [s for rows in writes.inlined for s in rows.stats(stats)]
-    added += [s for file in writes.files for s in file.column_stats]
-    return TableStats(
-        (stats.record_count if stats else 0) + _row_count(writes),
-        next_row_id,
-        (stats.file_size_bytes if stats else 0) + sum(f.file_size_bytes for f in writes.files),
-        merge_table_stats(stats, added, table.columns),
-    )
-
-
-def stats_writes(table: TableVersion, old: TableStats | None, new: TableStats) -> Iterator[Write]:
+def stats_writes(change: StatsChange) -> Iterator[Write]:
     """Yield what makes the old statistics of a table into the new ones."""
+    table, old, new = change.table, change.old, change.new
     row = {
         "table_id": table.table_id,
         "record_count": new.record_count,
@@ -173,11 +163,6 @@ def stats_writes(table: TableVersion, old: TableStats | None, new: TableStats) -
     if changed:
         rows = tuple(_bounds(table, s) for s in changed)
         yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), rows)
-
-
-def _row_count(writes: TableWrites) -> int:
-    inlined: int = sum(r.rows.num_rows for r in writes.inlined)
-    return inlined + sum(f.record_count for f in writes.files)
 
 
 def _bounds(table: TableVersion, stats: TableColumnStats) -> dict[str, Any]:

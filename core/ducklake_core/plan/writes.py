@@ -10,6 +10,7 @@ import numpy as np
 
 from ducklake_core.model import Column, DataFileId, Snapshot, SnapshotId, TableId, TableStats
 from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.stats_change import StatsChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ Write: TypeAlias = (
     | InsertInlined
     | EndInlined
     | InsertInlinedDeletes
+    | StatsChange
 )
 
 
@@ -106,4 +108,8 @@ class CommitPlan:
 
     snapshot: Snapshot
     writes: tuple[Write, ...]
-    stats: Mapping[TableId, TableStats]  # of the tables that get rows, as they will be
+
+    @property
+    def stats(self) -> dict[TableId, TableStats]:
+        """The statistics of the tables that get rows, as they will be."""
+        return {w.table.table_id: w.new for w in self.writes if isinstance(w, StatsChange)}
