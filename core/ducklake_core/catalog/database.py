@@ -28,6 +28,9 @@ Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
+_COMMIT: Command = ("COMMIT", ({},))
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A SQLAlchemy statement and its parameters; a list of parameters runs it once for each."""
@@ -146,6 +149,15 @@ class Session:
         meanwhile()
         return self._run_each(statements)
 
+    def run_and_end(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements that only read, and end the transaction in the same round trip."""
+        if not self.dialect.has_pipeline:
+            return self._run_each(statements)
+        begin = self._beginning()
+        results = self._wire.exchange([*begin, *map(_command, statements), _COMMIT])
+        self._open = False
+        return results[len(begin) : -1]
+
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
 
@@ -222,7 +234,7 @@ class Session:
 
     def _write_pipelined(self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]]) -> None:
         commands = [*self._beginning(), *map(_command, statements)]
-        self._wire.exchange(commands, lambda: [*map(_command, then()), ("COMMIT", ({},))])
+        self._wire.exchange(commands, lambda: [*map(_command, then()), _COMMIT])
 
     def _beginning(self) -> list[Command]:
         """Return what begins the transaction where it has not begun."""
