@@ -74,6 +74,8 @@ def _insert_many(session: Session, write: InsertInlined) -> None:
 
 
 def _encode_rows(rows: InlinedRows) -> list[tuple[object, ...]]:
+    if rows.few is not None:
+        return sqlite_values.encode_few(rows.few)
     return sqlite_values.encode_rows(rows.rows, rows.columns)
 
 

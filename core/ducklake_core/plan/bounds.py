@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
-from ducklake_core.spec.arrays import FEW_ROWS, plain
+from ducklake_core.spec.arrays import plain
 from ducklake_core.spec.few_rows import text_of
 from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
@@ -51,9 +51,6 @@ def _present(array: pa.Array, dtype: str) -> np.ndarray:
 
 
 def _extremes(values: np.ndarray) -> tuple[int, int]:
-    if len(values) <= FEW_ROWS:
-        numbers = values.tolist()
-        return min(numbers), max(numbers)
     return int(values.min()), int(values.max())
 
 
@@ -124,9 +121,6 @@ def without_nul(low: str, high: str) -> Bounds:
 
 
 def _string_extremes(array: pa.Array) -> tuple[str, str]:
-    if len(array) <= FEW_ROWS:
-        texts = [text for text in array.to_pylist() if text is not None]
-        return min(texts), max(texts)
     extremes = pc.min_max(array)
     return extremes["min"].as_py(), extremes["max"].as_py()
 

@@ -190,9 +190,13 @@ def _is_plain(text: str) -> bool:
 
 
 def _float_texts(values: FewValues) -> list[str | None]:
-    """Let Arrow write the numbers, and Python those that Arrow writes otherwise: as `1` or `1e+10`."""
-    texts = zip(values.array.cast(pa.string()).to_pylist(), values.items or (), strict=True)
-    return [text if text is None or ("." in text and "e" not in text) else repr(item) for text, item in texts]
+    """Let Arrow write the numbers, and Python those that Arrow writes otherwise: as `1`, `1e+10` or `0.00001`."""
+    pairs = zip(values.array.cast(pa.string()).to_pylist(), values.items or (), strict=True)
+    return [text if text is None or _is_usual(text, item) else repr(item) for text, item in pairs]
+
+
+def _is_usual(text: str, item: float) -> bool:
+    return "." in text and "e" not in text and not -1e-4 < item < 1e-4
 
 
 def _timestamp_texts(suffix: str) -> Callable[[FewValues], list[str | None]]:

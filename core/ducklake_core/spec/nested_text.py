@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import (
-    FEW_ROWS,
     NO_TEXT,
     concatenated,
     filled,
@@ -106,10 +105,6 @@ def _joined(array: pa.Array, members: pa.Array, opening: str, closing: str) -> p
     """Join the texts of the members of each list; `members` are those of the lists that are not null, in order."""
     offsets = np.zeros(len(array) + 1, np.int32)
     list_lengths(array).cumsum(out=offsets[1:])
-    if len(array) <= FEW_ROWS:
-        texts = members.to_pylist()
-        lists = [",".join(texts[start:end]) for start, end in pairwise(offsets.tolist())]
-        return _with_nulls_of(array, pa.array([opening + one + closing for one in lists], pa.string()))
     joined = pc.call_function("binary_join", [pa.ListArray.from_arrays(pa.array(offsets), members), text_scalar(",")])
     return _with_nulls_of(array, concatenated(opening, joined, closing))
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ducklake_core.spec.arrays import FEW_ROWS, concatenated
+from ducklake_core.spec.arrays import concatenated
 
 INFINITE_DAYS = 2**31 - 1  # DuckDB's date 'infinity'; '-infinity' is its negative
 INFINITE_TICKS = 2**63 - 1  # the same for timestamps, in every unit
@@ -106,8 +106,6 @@ def _formatted(
 ) -> pa.Array:
     """Format what lies in `bounds` with `fast`, the few other values with `slow`."""
     numbers = array.view(raw)
-    if len(array) <= FEW_ROWS:
-        return pa.array([None if v is None else slow(v) for v in numbers.to_pylist()], pa.string())
     if _all_within(numbers, bounds):
         return fast(array)
     usual = pc.and_(pc.greater_equal(numbers, bounds[0]), pc.less_equal(numbers, bounds[1]))
