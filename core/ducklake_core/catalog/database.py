@@ -185,7 +185,11 @@ class Session:
 
     def begin(self) -> None:
         """Begin the transaction now, for those who use the driver directly."""
-        if self._begin is not None:
+        if self._begin is None:
+            return
+        if self.dialect.has_pipeline:
+            self._wire.exchange(self._beginning())
+        else:
             self.driver.execute(self._begin)
             self._begin, self._open = None, True
 
@@ -199,7 +203,7 @@ class Session:
 
     def _roll_back_postgres(self) -> None:
         if self._only_reads and self.driver.info.transaction_status == TransactionStatus.INTRANS:
-            self.driver.execute("COMMIT")
+            self._wire.exchange([_COMMIT])
         else:
             self.driver.rollback()
             self._wire.forget_prepared()

@@ -27,6 +27,7 @@ Rows: TypeAlias = list[Sequence[Any]]  # Any: a catalog row has values of many t
 Command: TypeAlias = tuple[Executable | str, Sequence[Mapping[str, Any]]]  # run once for each row of parameters
 
 _DIALECT = sqlalchemy_psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call] # untyped there
+MOST_PREPARED = 200  # each takes memory of the server; those of a commit to one table are ten
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 _ERROR, _ROWS, _SYNC = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
 
@@ -35,7 +36,7 @@ _ERROR, _ROWS, _SYNC = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.TUPLES_OK, pq.Ex
 class Query:
     """SQL with numbered parameters, their names in that order, and the values that it brings itself, such as a limit.
 
-    A utility statement without parameters may change what is prepared, and is not worth preparing.
+    Definitions (DDL) run once each and are not worth preparing.
     """
 
     sql: bytes
@@ -58,6 +59,7 @@ class Wire:
 
     def __init__(self, driver: psycopg.Connection[Any]) -> None:
         self._driver = driver
+        self._driver.prepare_threshold = None  # psycopg's own would vanish with ours
         self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
 
     def exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
@@ -65,6 +67,8 @@ class Wire:
 
         `then` is called when they are on their way; what it returns is sent after them.
         """
+        if len(self._names) > MOST_PREPARED:
+            self.forget_prepared()
         owners = self._send(_messages(commands, 0))
         more: Sequence[Command] = ()
         try:
@@ -81,7 +85,7 @@ class Wire:
         return found
 
     def forget_prepared(self) -> None:
-        """Drop what is prepared: of an aborted exchange nobody knows how much of it the server has seen."""
+        """Drop what is prepared; after a rollback, too: nobody knows how much of an aborted exchange was prepared."""
         if self._names:
             self._names.clear()
             self._driver.execute("DEALLOCATE ALL")
@@ -104,7 +108,7 @@ class Wire:
     def _send_one(self, pgconn: pq.abc.PGconn, message: _Message) -> int:
         """Send one message; return how many answers it gets."""
         query, parameters, formats = message.query, message.parameters, message.formats
-        if not query.is_worth_preparing or self._driver.prepare_threshold is None:
+        if not query.is_worth_preparing:
             pgconn.send_query_params(query.sql, parameters, None, formats, _BINARY)
             return 1
         name = self._names.get(query.sql)
