@@ -22,7 +22,13 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.plan.data_rows import data_file_writes, delete_writes, restated_writes
-from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version, has_same_columns
+from ducklake_core.plan.definition_rows import (
+    definition_writes,
+    has_new_shape,
+    has_new_types,
+    has_new_version,
+    has_same_columns,
+)
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
 from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
@@ -159,9 +165,10 @@ class _Planner:
             yield from definition_writes(table.before, table.after, self.snapshot_id)
         if table.after is None:
             return
-        if table.restated:
-            # Cached statistics of the reference must go, too.
+        if table.before is not None and has_new_types(table.before, table.after):
+            # The reference caches statistics under this counter: those of the old type would be an internal error.
             self.next_file_id += 1
+        if table.restated:
             yield from restated_writes(table.after, table.restated, self.head.stats.get(table.after.table_id))
         # The reference writes no version for a table of inlined rows that an insert makes: it takes its columns for
         # those of the table's first day, and cannot read it when they have changed since.

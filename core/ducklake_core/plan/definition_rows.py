@@ -46,6 +46,14 @@ def has_new_version(before: TableVersion | None, after: TableVersion) -> bool:
     return has_new_shape(before, after) or (before is not None and _plain(before.columns) != _plain(after.columns))
 
 
+def has_new_types(before: TableVersion, after: TableVersion) -> bool:
+    """Tell whether a column or field was promoted."""
+    if before is after:
+        return False
+    types = {node.column_id: node.type for column in before.columns for node in column.walk()}
+    return any(types.get(n.column_id, n.type) != n.type for column in after.columns for n in column.walk())
+
+
 def has_same_columns(some: Iterable[Column], others: Iterable[Column]) -> bool:
     """Tell whether rows of both have the same columns, whatever their defaults and comments."""
     return _nodes(tuple(some)) == _nodes(tuple(others))
