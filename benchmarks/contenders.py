@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,7 +26,7 @@ from benchmarks.readings import SCHEMA
 from ducklake_core import Lake
 from ducklake_core.catalog import postgres_values, sqlite_values
 from ducklake_core.catalog.inlined_tables import inlined_table
-from ducklake_core.model import Column
+from ducklake_core.model import Column, Epoch
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import build_columns
 from tests.fixtures.postgres import PostgresDatabase, PostgresServer
@@ -80,6 +81,19 @@ def our_append(place: Place) -> Iterator[Contender]:
     """`Lake.append`, on an open lake."""
     with make_lake(place) as lake:
         yield lambda readings: _seconds(lambda: lake.append(TABLE, readings))
+
+
+@contextmanager
+def our_epoch(place: Place) -> Iterator[Contender]:
+    """`Lake.commit_epoch`: a fresh look at the head, then the same append with a row of the ledger."""
+    with make_lake(place) as lake:
+        batches = count()
+
+        def commit(readings: pa.Table) -> float:
+            epoch = Epoch("benchmark", next(batches), "query", "run")
+            return _seconds(lambda: lake.commit_epoch(epoch, lambda tx: tx.append(TABLE, readings)))
+
+        yield commit
 
 
 @contextmanager

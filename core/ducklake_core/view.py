@@ -33,7 +33,7 @@ class LakeView:
             base = {"base": -1 if known is None else known.snapshot.snapshot_id}
             statements = [Statement(queries.head_and_base(session.tables), base)]
             statements.append(Statement(queries.metadata(session.tables)))
-            heads, metadata = session.run(statements)
+            heads, metadata = session.run_and_end(statements)
         view = cls(database, data_path, reader.head_of(heads), reader.options_of(metadata))
         # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
         is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot

@@ -201,8 +201,8 @@ def landing_then(act: Callable[[], None]) -> Callable[..., None]:
 
     write = Session._write_pipelined
 
-    def write_then_act(self: Session, statements: Sequence[Statement]) -> None:
-        write(self, statements)
+    def write_then_act(self: Session, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]]) -> None:
+        write(self, statements, then)
         act()
 
     return write_then_act

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from uuid import UUID
 
 import pyarrow as pa
@@ -22,7 +23,9 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.plan.commit import HeadState, plan_commit
+from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows, Staged, StagedTable, TableWrites
+from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, InsertInlined, InsertRows, UpdateRows
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -138,5 +141,6 @@ def plan_append(writes: TableWrites) -> CommitPlan:
 
 
 def rows_of(plan: CommitPlan, table: str) -> list[dict[str, object]]:
-    found = [w.rows for w in plan.writes if isinstance(w, (InsertRows, UpdateRows)) and w.table == table]
+    writes = chain.from_iterable(stats_writes(w) if isinstance(w, StatsChange) else (w,) for w in plan.writes)
+    found = [w.rows for w in writes if isinstance(w, (InsertRows, UpdateRows)) and w.table == table]
     return [dict(row) for rows in found for row in rows]

@@ -112,7 +112,7 @@ def test_deletes_and_updates_meet_columns_that_changed(pair: Pair) -> None:
     with_rows(pair, 6, 30)
     pair.step(lambda lake: lake.add_column("t", "n", "int64", 5), "ALTER TABLE t ADD COLUMN n BIGINT DEFAULT 5")
     pair.step(lambda lake: lake.rename_column("t", "s", "text"), "ALTER TABLE t RENAME COLUMN s TO text")
-    pair.step(lambda lake: lake.promote_column("t", "i", "int64"), "ALTER TABLE t ALTER COLUMN i SET DATA TYPE BIGINT")
+    pair.promote("t", "i", "int64", "BIGINT")
     pair.update("t", {"n": 6}, "n = 6", "i = 3")
     pair.delete("t", "n = 5 AND i < 5")
     pair.step(lambda lake: lake.drop_column("t", "text"), "ALTER TABLE t DROP COLUMN text")

@@ -123,20 +123,11 @@ def test_old_rows_of_both_kinds_after_the_columns_changed(pair: Pair) -> None:
     pair.insert("t", "VALUES (1, 1.5, DATE '2024-02-29'), (NULL, NULL, NULL)")
     pair.insert("t", "SELECT i, i / 2, DATE '2024-01-01' + i::INTEGER FROM range(20) r(i)")
     for type_, sql in (("int16", "SMALLINT"), ("int64", "BIGINT")):
-        pair.step(
-            lambda lake, type_=type_: lake.promote_column("t", "i", type_),  # type: ignore[misc] # bound now
-            f"ALTER TABLE t ALTER COLUMN i SET DATA TYPE {sql}",
-        )
+        pair.promote("t", "i", type_, sql)
         pair.insert("t", "VALUES (300, 2.5, DATE '2023-02-28')")
-    pair.step(
-        lambda lake: lake.promote_column("t", "d", "decimal(10,2)"),
-        "ALTER TABLE t ALTER COLUMN d SET DATA TYPE DECIMAL(10,2)",
-    )
+    pair.promote("t", "d", "decimal(10,2)", "DECIMAL(10,2)")
     pair.insert("t", "VALUES (301, 12345678.25, DATE '2023-02-27')")
-    pair.step(
-        lambda lake: lake.promote_column("t", "ts", "timestamp"),
-        "ALTER TABLE t ALTER COLUMN ts SET DATA TYPE TIMESTAMP",
-    )
+    pair.promote("t", "ts", "timestamp", "TIMESTAMP")
     pair.insert("t", "VALUES (302, 0.01, TIMESTAMP '2023-02-27 12:00:00')")
     pair.insert("t", "SELECT i, i, TIMESTAMP '2020-01-01' FROM range(20) r(i)")
 

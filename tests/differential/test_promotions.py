@@ -1,5 +1,6 @@
 """The type changes we allow are among those that the reference allows, so that either side may make them."""
 
+from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,3 +54,17 @@ def test_duckdb_finds_values_beyond_the_text_of_a_bound_that_was_a_float32(catal
             assert db.query(f"SELECT count(*) FROM t WHERE {where}") == [(20,)]
     assert lake.table("t").count("x > 1.1 AND s.y > 1.1") == 20
     lake.close()
+
+
+def test_an_open_session_of_duckdb_reads_a_column_that_is_promoted(catalog: Catalog) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake, Oracle() as db:
+        lake.create_table("t", {"i": "int32", "s": "struct(d date)"})
+        lake.append("t", [{"i": i, "s": {"d": date(2026, 1, 1 + i)}} for i in range(20)])
+        db.attach(catalog.attach)
+        look = "SELECT min(i), max(i), min(s.d) FROM t WHERE i > 3 AND s.d > DATE '2026-01-03'"
+        db.query(look)  # remembers the statistics of before
+
+        lake.promote_column("t", "i", "int64")
+        lake.promote_column("t", "s.d", "timestamp")
+
+        assert db.query(look) == [(4, 19, datetime(2026, 1, 5))]  # noqa: DTZ001 # a timestamp without a zone

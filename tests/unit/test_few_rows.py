@@ -1,79 +1,137 @@
-"""Few rows are encoded by Python's loops, many by kernels: both ways give the same, whatever the values."""
+"""Few rows are encoded and measured by Python's loops, many by kernels: both ways give the same for all values."""
 
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ducklake_core.catalog import postgres_values
+from ducklake_core.catalog import few_cells, postgres_values, sqlite_values
 from ducklake_core.errors import UnsupportedType
-from ducklake_core.model import Column
-from ducklake_core.plan import bounds
-from ducklake_core.plan.statistics import column_stats
-from ducklake_core.spec import arrays as spec_arrays
-from ducklake_core.spec import nested_text, scalar_text, temporal_text
+from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
+from ducklake_core.plan.few_bounds import few_stats, is_covered
+from ducklake_core.plan.statistics import column_stats, merge_table_stats
+from ducklake_core.spec.few_rows import FewValues, few_texts, few_values, taker_of
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array
 
-MODULES: tuple[ModuleType, ...] = (
-    bounds, nested_text, postgres_values, scalar_text, spec_arrays, temporal_text,
-)  # fmt: skip
 Act = Callable[[pa.Array, Column], object]
 
 
-def cells(array: pa.Array, column: Column) -> object:
-    found = postgres_values.encode_column(array, column)
-    return found.count, found.data.tobytes(), postgres_values.copy_buffer([found])
+def loop_cells(array: pa.Array, column: Column) -> object:
+    [encode] = few_cells.encoders_of((column,))
+    return encode(taken(array, column))[12:]  # what comes before says whether there may be nulls
 
 
-def texts(array: pa.Array, column: Column) -> object:
+def kernel_cells(array: pa.Array, column: Column) -> object:
+    cells = postgres_values.encode_column(array, column)
+    return postgres_values.array_parameter(cells, postgres_values.postgres_type(column).oid)[12:]
+
+
+def loop_sqlite(array: pa.Array, column: Column) -> object:
+    return sqlite_values.encode_few([taken(array, column)])
+
+
+def kernel_sqlite(array: pa.Array, column: Column) -> object:
+    return sqlite_values.encode_rows(pa.table([array], names=["c"]), [column])
+
+
+def loop_texts(array: pa.Array, column: Column) -> object:
+    return few_texts(taken(array, column))
+
+
+def kernel_texts(array: pa.Array, column: Column) -> object:
     return to_text(array, column).to_pylist()
 
 
-def statistics(array: pa.Array, column: Column) -> object:
+def loop_statistics(array: pa.Array, column: Column) -> object:
+    return tuple(stats.to_stats() for stats in few_stats([taken(array, column)]))
+
+
+def kernel_statistics(array: pa.Array, column: Column) -> object:
     return column_stats(pa.table([array], names=["c"]), [column])
 
 
-ACTS = pytest.mark.parametrize("act", [cells, texts, statistics])
+def taken(array: pa.Array, column: Column) -> FewValues:
+    [values] = few_values(pa.table([array], names=["c"]), [column])
+    return values
 
 
-@ACTS
+PAIRS = pytest.mark.parametrize(
+    ("loop", "kernel"),
+    [
+        (loop_cells, kernel_cells),
+        (loop_sqlite, kernel_sqlite),
+        (loop_texts, kernel_texts),
+        (loop_statistics, kernel_statistics),
+    ],
+    ids=["PostgreSQL", "SQLite", "texts", "statistics"],
+)
+
+
+@PAIRS
 @pytest.mark.parametrize("type_text", SCALAR_TYPES)
-def test_samples_are_the_same_both_ways(act: Act, type_text: str) -> None:
+def test_samples_are_the_same_both_ways(loop: Act, kernel: Act, type_text: str) -> None:
     column, array = column_of(type_text), sample_array(type_text)
-    if act is cells and _is_missing_in_postgresql(column):
+    if loop is loop_cells and _is_missing_in_postgresql(column):
         pytest.skip(f"PostgreSQL has no {type_text}")
 
-    assert_same(act, array, column)
-    assert_same(act, array.slice(1, 2), column)
+    for part in (array, array.slice(1, 2), pa.concat_arrays([array] * 30)):
+        assert_same(loop, kernel, part, column)
 
 
-@ACTS
+@PAIRS
 @given(data=st.data())
-def test_nested_values_are_the_same_both_ways(act: Act, data: st.DataObject) -> None:
+def test_nested_values_are_the_same_both_ways(loop: Act, kernel: Act, data: st.DataObject) -> None:
     column = data.draw(columns())
     array = data.draw(arrays(column, data.draw(st.integers(1, 6))))
 
-    if not (act is cells and _is_missing_in_postgresql(column)):
-        assert_same(act, array, column)
+    if not (loop is loop_cells and _is_missing_in_postgresql(column)):
+        assert_same(loop, kernel, array, column)
 
 
-def assert_same(act: Act, array: pa.Array, column: Column) -> None:
-    assert outcome(act, array, column, few_rows=1000) == outcome(act, array, column, few_rows=-1)
+@given(data=st.data())
+def test_rows_that_are_covered_change_no_statistics(data: st.DataObject) -> None:
+    column = data.draw(columns())
+    old, new = (data.draw(arrays(column, data.draw(st.integers(1, 6)))) for _ in range(2))
+    added = column_stats(pa.table([old], names=["c"]), [column])
+    known = merge_table_stats(None, added, [column])
+    table = TableStats(len(old), len(old), 0, data.draw(st.sampled_from([known, _doubtful(known)])))
+
+    merged = merge_table_stats(table, column_stats(pa.table([new], names=["c"]), [column]), [column])
+
+    for stats in few_stats([taken(new, column)]):
+        column_id = stats.leaf.column.column_id
+        if is_covered(stats, table.columns):
+            assert merged[column_id] == table.columns[column_id]
 
 
-def outcome(act: Act, array: pa.Array, column: Column, *, few_rows: int) -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        for module in MODULES:
-            patch.setattr(module, "FEW_ROWS", few_rows)
-        try:
-            return act(array, column)
-        except UnsupportedType as error:
-            return str(error)
+@pytest.mark.parametrize("type_text", SCALAR_TYPES)
+def test_the_same_rows_again_are_covered(type_text: str) -> None:
+    column, array = column_of(type_text), sample_array(type_text)
+    known = merge_table_stats(None, column_stats(pa.table([array], names=["c"]), [column]), [column])
+    [stats] = few_stats([taken(array, column)])
+
+    has_simple_values = taker_of(type_text) is not None and type_text not in ("blob", "varchar", "json")
+
+    assert is_covered(stats, known) or not has_simple_values
+
+
+def _doubtful(known: Mapping[ColumnId, TableColumnStats]) -> dict[ColumnId, TableColumnStats]:
+    return {i: TableColumnStats(s.column_id, False, False, s.min_value, s.max_value) for i, s in known.items()}  # noqa: FBT003 # as the catalog has them
+
+
+def assert_same(loop: Act, kernel: Act, array: pa.Array, column: Column) -> None:
+    assert outcome(loop, array, column) == outcome(kernel, array, column)
+
+
+def outcome(act: Act, array: pa.Array, column: Column) -> object:
+    try:
+        return act(array, column)
+    except UnsupportedType as error:
+        return str(error)
 
 
 def _is_missing_in_postgresql(column: Column) -> bool:

@@ -11,6 +11,8 @@ from sqlalchemy.dialects import sqlite
 from ducklake_core.catalog import postgres_values, sqlite_values
 from ducklake_core.catalog.database import Session
 from ducklake_core.catalog.inlined_tables import inlined_table
+from ducklake_core.catalog.statements import encode_arrays
+from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
 
 # Measured with 23 mixed columns (docs/adr/0002-arrays-or-copy.md): on loopback the two are even up to 200 rows, where
@@ -20,7 +22,15 @@ BULK_ROWS = 100
 
 def is_bulk(session: Session, write: InsertInlined) -> bool:
     """Tell whether rows go this way; else they are one of the statements of the commit."""
-    return not session.dialect.has_pipeline or write.rows.num_rows > BULK_ROWS
+    return not session.dialect.has_pipeline or write.row_count > BULK_ROWS
+
+
+def encode_ahead(session: Session, rows: InlinedRows) -> None:
+    """Make now of the rows what their insert will need."""
+    if session.dialect.name == "sqlite":
+        rows.encoded(_encode_rows)
+    else:
+        rows.encoded(_encode_cells if rows.rows.num_rows > BULK_ROWS else encode_arrays)
 
 
 def insert_rows(session: Session, write: InsertInlined) -> None:
@@ -34,14 +44,18 @@ def insert_rows(session: Session, write: InsertInlined) -> None:
 def _copy(session: Session, write: InsertInlined) -> None:
     cells = [
         postgres_values.int64_cells(write.row_ids),
-        postgres_values.constant_cells(int(write.begin), write.rows.num_rows),
-        postgres_values.constant_cells(None, write.rows.num_rows),
-        *(postgres_values.encode_column(write.rows.column(i), c) for i, c in enumerate(write.columns)),
+        postgres_values.constant_cells(int(write.begin), write.row_count),
+        postgres_values.constant_cells(None, write.row_count),
+        *write.source.encoded(_encode_cells),
     ]
     encoded = postgres_values.copy_buffer(cells)
     session.begin()
     with session.driver.cursor().copy(_copy_statement(session.database.url.metadata_schema, write.name)) as copy:
         copy.write(encoded)
+
+
+def _encode_cells(rows: InlinedRows) -> list[postgres_values.Cells]:
+    return [postgres_values.encode_column(rows.rows.column(i), c) for i, c in enumerate(rows.columns)]
 
 
 @lru_cache(maxsize=512)
@@ -52,11 +66,17 @@ def _copy_statement(schema: str | None, name: str) -> bytes:
 
 def _insert_many(session: Session, write: InsertInlined) -> None:
     begin = int(write.begin)
-    values = sqlite_values.encode_rows(write.rows, write.columns)
+    values = write.source.encoded(_encode_rows)
     rows = [(row_id, begin, None, *row) for row_id, row in zip(write.row_ids.tolist(), values, strict=True)]
     table = inlined_table(write.name, write.columns, "sqlite", None, write.stored_names)
     session.begin()
     session.driver.executemany(_insert_statement(table), rows)
+
+
+def _encode_rows(rows: InlinedRows) -> list[tuple[object, ...]]:
+    if rows.few is not None:
+        return sqlite_values.encode_few(rows.few)
+    return sqlite_values.encode_rows(rows.rows, rows.columns)
 
 
 @lru_cache(maxsize=512)

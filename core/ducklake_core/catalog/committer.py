@@ -18,7 +18,8 @@ from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
-from ducklake_core.catalog.statements import statements_of
+from ducklake_core.catalog.head import Remembered, read_head, remember
+from ducklake_core.catalog.statements import statements_of_all
 from ducklake_core.errors import (
     CatalogUnavailable,
     CommitConflict,
@@ -82,14 +83,26 @@ class Committer:
         self.data_path = data_path
         self._clock = clock
         self._retries = retries or commit_retries()
+        self._remembered: Remembered | None = None
 
     def commit(self, staged: Staged, pending: Pending) -> CommitResult:
         """Make one snapshot of the staged changes, or find that their epoch is committed already."""
         attempted: list[Attempted] = []
         try:
+            return self._attempt(staged, pending, attempted)
+        except TransientError as error:
+            return self._retry(error, staged, pending, attempted)
+
+    def _retry(
+        self, first: TransientError, staged: Staged, pending: Pending, attempted: list[Attempted]
+    ) -> CommitResult:
+        """Try again as the policy says; its first attempt has been made, and failed."""
+        try:
             for attempt in self._retries.copy():
                 with attempt:
                     number = attempt.retry_state.attempt_number
+                    if number == 1:
+                        raise first
                     return replace(self._attempt(staged, pending, attempted), attempts=number)
         except TransientError as error:
             if not pending.in_doubt:
@@ -111,7 +124,9 @@ class Committer:
     def _commit_once(
         self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted]
     ) -> CommitResult:
-        head, entry, transaction_id = _read_head(session, staged)
+        remembered, self._remembered = self._remembered, None
+        found = read_head(session, staged, remembered)
+        head, entry = found.state, found.entry
         faults.at("after_head_read")
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
             own = next((a.snapshot for a in attempted if pending.in_doubt and _made(a, staged.epoch, entry)), None)
@@ -125,9 +140,11 @@ class Committer:
         now = max(self._clock(), head.snapshot.snapshot_time)
         plan = None if staged.is_empty else plan_commit(staged, head, now)
         if plan is not None:
-            attempted.append(Attempted(plan.snapshot, transaction_id))
+            attempted.append(Attempted(plan.snapshot, found.transaction_id))
         closing = _ledger_writes(session, staged, plan, entry, now)
         _write(session, plan, closing, pending)
+        if plan is not None:
+            self._remembered = remember(plan, found, remembered)
         return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
 
     def _rebase(self, session: Session, staged: Staged, state: HeadState) -> Staged:
@@ -207,26 +224,6 @@ class Committer:
         raise error
 
 
-def _read_head(session: Session, staged: Staged) -> tuple[HeadState, LedgerEntry | None, int | None]:
-    """Read the head, the statistics of tables that get rows and the ledger's entry in one round trip."""
-    changed = [t for t in staged.tables if t.restated or not t.writes.is_empty]
-    table_ids = [t.before.table_id for t in changed if t.before is not None]
-    has_status = session.dialect.has_transaction_status
-    head_query = queries.head_base_and_transaction if has_status else queries.head_and_base
-    statements = [Statement(head_query(session.tables), {"base": staged.base.snapshot_id})]
-    statements += [Statement(queries.table_stats(session.tables), {"table_id": i}) for i in table_ids]
-    if staged.epoch is not None:
-        statements.append(ledger.entry_query(session, staged.epoch.stream))
-    results = session.run(statements, meanwhile=staged.compute_statistics)
-    snapshots, transaction_id = [reader.snapshot_of(r[:5]) for r in results[0]], next(iter(results[0][0][5:]), None)
-    base = snapshots[-1] if snapshots[-1].snapshot_id == staged.base.snapshot_id else None
-    stats = {i: reader.table_stats_of(results[1 + n]) for n, i in enumerate(table_ids)}
-    for table_id in (i for i, found in stats.items() if found is None):
-        stats[table_id] = reader.recover_table_stats(session, table_id)
-    entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
-    return HeadState(snapshots[0], stats, base), entry, transaction_id
-
-
 def _ledger_writes(
     session: Session, staged: Staged, plan: CommitPlan | None, entry: LedgerEntry | None, now: datetime
 ) -> list[Statement]:
@@ -250,16 +247,19 @@ def _write(session: Session, plan: CommitPlan | None, closing: list[Statement], 
     writes = plan.writes if plan else ()
     created = {w.name for w in writes if isinstance(w, CreateInlinedTable)}
     bulk = [w for w in writes if isinstance(w, InsertInlined) and is_bulk(session, w)]
-    statements = [s for w in writes if w not in bulk for s in statements_of(session, w)] + closing
+    others = [w for w in writes if w not in bulk]
     if any(w.name in created for w in bulk):
-        session.run(statements)
-        statements = []
+        session.run(statements_of_all(session, others))
+        others = []
     for rows in bulk:
         insert_rows(session, rows)
+    # While the server inserts the rows, which takes it longest, the rest is worked out.
+    count = 1 + max((i for i, w in enumerate(others) if isinstance(w, InsertInlined)), default=len(others) - 1)
+    first, rest = others[:count], others[count:]
     faults.at("before_commit")
     was_in_doubt, pending.in_doubt = pending.in_doubt, True
     try:
-        session.write_and_commit(statements)
+        session.write_and_commit(statements_of_all(session, first), lambda: statements_of_all(session, rest) + closing)
     except CommitOutcomeUnknown:
         raise
     except Exception:  # the database refused; an interrupt is no Exception and leaves the doubt

@@ -22,6 +22,7 @@ from sqlalchemy.pool import QueuePool
 from ducklake_core import faults
 from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
 from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.catalog.wire import Command, Wire
 from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
 
@@ -29,6 +30,9 @@ Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
 # Of a binary COPY: a header and a trailer in one message, the trailer alone. A row is longer.
 _EMPTY_COPY_BYTES, _TRAILER_BYTES = 21, 2
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+_COMMIT: Command = ("COMMIT", ({},))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Database:
 
     @cached_property
     def engine(self) -> Engine:
-        """Transactions are begun and ended by our own statements, so the driver must not begin any."""
+        """Transactions are begun and ended by our own statements: not by the driver, and not by the pool."""
         if self.dialect.name == "sqlite":
             arguments: dict[str, Any] = {
                 "timeout": self.lock_timeout_seconds,
@@ -61,10 +65,20 @@ class Database:
                 "check_same_thread": False,
             }
             # Keys of encrypted files are parameters; errors, which show statements, must not show them.
-            return create_engine(self.url.url, connect_args=arguments, poolclass=QueuePool, hide_parameters=True)
+            return create_engine(
+                self.url.url,
+                connect_args=arguments,
+                poolclass=QueuePool,
+                hide_parameters=True,
+                pool_reset_on_return=None,
+            )
         arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10}
         return create_engine(
-            self.url.url, isolation_level="AUTOCOMMIT", connect_args=arguments, use_native_hstore=False
+            self.url.url,
+            isolation_level="AUTOCOMMIT",
+            connect_args=arguments,
+            use_native_hstore=False,
+            pool_reset_on_return=None,
         )
 
     def close(self) -> None:
@@ -139,6 +153,15 @@ class Session:
         meanwhile()
         return self._run_each(statements)
 
+    def run_and_end(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements that only read, and end the transaction in the same round trip."""
+        if not self.dialect.has_pipeline:
+            return self._run_each(statements)
+        begin = self._beginning()
+        results = self._wire.exchange([*begin, *map(_command, statements), _COMMIT])
+        self._open = False
+        return results[len(begin) : -1]
+
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
 
@@ -152,13 +175,18 @@ class Session:
         with self.driver.cursor().copy(f"COPY ({bound}) TO STDOUT (FORMAT BINARY)") as copy:
             yield _messages(copy, self.driver.pgconn)
 
-    def write_and_commit(self, statements: Sequence[Statement]) -> None:
-        """Run the statements and commit, all in one round trip; a connection lost here is an unknown outcome."""
+    def write_and_commit(
+        self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]] = tuple
+    ) -> None:
+        """Run the statements and those of `then`, and commit, in one round trip; a lost connection: outcome unknown.
+
+        `then` is called when the first ones are on their way.
+        """
         try:
             if self.dialect.has_pipeline:
-                self._write_pipelined(statements)
+                self._write_pipelined(statements, then)
             else:
-                self._run_each(statements)
+                self._run_each([*statements, *then()])
                 faults.at("in_commit")
                 self.driver.execute("COMMIT")
         except Exception as error:  # only a lost connection is renamed
@@ -171,7 +199,11 @@ class Session:
 
     def begin(self) -> None:
         """Begin the transaction now, for those who use the driver directly."""
-        if self._begin is not None:
+        if self._begin is None:
+            return
+        if self.dialect.has_pipeline:
+            self._wire.exchange(self._beginning())
+        else:
             self.driver.execute(self._begin)
             self._begin, self._open = None, True
 
@@ -185,10 +217,10 @@ class Session:
 
     def _roll_back_postgres(self) -> None:
         if self._only_reads and self.driver.info.transaction_status == TransactionStatus.INTRANS:
-            self.driver.execute("COMMIT")
+            self._wire.exchange([_COMMIT])
         else:
-            # psycopg's own: it forgets its prepared statements, some of which an aborted pipeline never prepared.
             self.driver.rollback()
+            self._wire.forget_prepared()
 
     def abandon(self, error: BaseException) -> None:
         """Roll back after an error; a connection that cannot do even that is thrown away."""
@@ -211,23 +243,29 @@ class Session:
         return results
 
     def _run_pipelined(self, statements: Sequence[Statement], meanwhile: Callable[[], object]) -> list[list[Row]]:
-        driver, dialect = self.driver, self._connection.dialect
-        cursors = [driver.cursor(binary=True) for _ in statements]
-        with _pipeline(driver):
-            self.begin()
-            for cursor, statement in zip(cursors, statements, strict=True):
-                _execute(cursor, statement, dialect)
+        def work() -> Sequence[Command]:
             meanwhile()
-        return [list(c.fetchall()) if c.pgresult and c.pgresult.nfields else [] for c in cursors]
+            return ()
 
-    def _write_pipelined(self, statements: Sequence[Statement]) -> None:
-        driver, dialect = self.driver, self._connection.dialect
-        cursor = driver.cursor()  # one for all: nobody asks for their results
-        with _pipeline(driver):
-            self.begin()
-            for statement in statements:
-                _execute(cursor, statement, dialect)
-            cursor.execute("COMMIT")
+        begin = self._beginning()
+        return self._wire.exchange([*begin, *map(_command, statements)], work)[len(begin) :]
+
+    def _write_pipelined(self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]]) -> None:
+        commands = [*self._beginning(), *map(_command, statements)]
+        self._wire.exchange(commands, lambda: [*map(_command, then()), _COMMIT])
+
+    def _beginning(self) -> list[Command]:
+        """Return what begins the transaction where it has not begun."""
+        begin, self._begin, self._open = self._begin, None, True
+        return [] if begin is None else [(begin, ({},))]
+
+    @property
+    def _wire(self) -> Wire:
+        """What this connection has prepared stays prepared as long as it lives."""
+        wire: Wire | None = self._connection.info.get("wire")
+        if wire is None:
+            wire = self._connection.info["wire"] = Wire(self.driver)
+        return wire
 
 
 def _messages(copy: psycopg.Copy, pgconn: psycopg.pq.abc.PGconn) -> Iterator[Buffer]:
@@ -241,22 +279,6 @@ def _messages(copy: psycopg.Copy, pgconn: psycopg.pq.abc.PGconn) -> Iterator[Buf
         while (found := pgconn.get_copy_data(0))[0] > _TRAILER_BYTES:
             yield found[1]
     yield from copy
-
-
-@contextmanager
-def _pipeline(driver: psycopg.Connection[Any]) -> Iterator[None]:
-    """Open a pipeline that raises its first error; psycopg would log the echo of it at the end as a warning."""
-    first: psycopg.Error | None = None
-    try:
-        with driver.pipeline():
-            try:
-                yield
-            except psycopg.Error as error:
-                first = error
-    except psycopg.Error as error:
-        raise (first or error) from None
-    if first is not None:
-        raise first
 
 
 def table_exists(session: Session, name: str) -> bool:
@@ -287,25 +309,18 @@ def _question(sql: str) -> Executable:
     return text(sql).bindparams(bindparam("name", type_=String))
 
 
-def _execute(cursor: psycopg.Cursor[Any], statement: Statement, dialect: Dialect) -> None:
-    query, constants = _compile(statement.executable, dialect)
+def _command(statement: Statement) -> Command:
     parameters = statement.parameters
-    rows = [parameters] if isinstance(parameters, Mapping) else parameters
-    if len(rows) == 1:
-        cursor.execute(query, {**constants, **rows[0]})
-    elif rows:
-        cursor.executemany(query, rows)
+    return statement.executable, ([parameters] if isinstance(parameters, Mapping) else parameters)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _compile(executable: Executable, dialect: Dialect) -> tuple[str, dict[str, Any]]:
-    """Return the SQL and the values it brings itself, such as a limit.
-
-    Done once per statement object: `statements.py` and `queries.py` return the same object each time.
-    """
+    """Return the SQL for psycopg and the values it brings itself, such as a limit."""
     compiled = executable.compile(dialect=dialect)  # type: ignore[attr-defined] # Executable lacks it in the stubs
-    binds = getattr(compiled, "bind_names", {})  # DDL has none
-    return str(compiled), {name: bind.effective_value for bind, name in binds.items() if not bind.required}
+    return str(compiled), {
+        name: bind.effective_value for bind, name in compiled.bind_names.items() if not bind.required
+    }
 
 
 def _first_line(error: BaseException) -> str:

@@ -37,7 +37,9 @@ def driver_error(error: BaseException) -> BaseException:
 
 def _pg_contention(error: BaseException) -> bool:
     # The snapshot's primary key is the lake-wide commit lock; a row another commit changed is a serialization failure.
-    return isinstance(driver_error(error), (pg.UniqueViolation, pg.SerializationFailure, pg.DeadlockDetected))
+    # Of two that create a table at once, one finds a key or a type that the other has just made.
+    kinds = (pg.UniqueViolation, pg.SerializationFailure, pg.DeadlockDetected, pg.DuplicateObject)
+    return isinstance(driver_error(error), kinds)
 
 
 def _pg_transient(error: BaseException) -> bool:

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import FEW_ROWS, has_text, plain, single
+from ducklake_core.spec.arrays import has_text, plain, single
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.temporal_text import parse_timetz
 from ducklake_core.spec.text import to_text
@@ -169,8 +168,6 @@ def _cell_type(value: str) -> np.dtype:
 
 _INT16, _INT32, _INT64 = _cell_type(">i2"), _cell_type(">i4"), _cell_type(">i8")
 _BOOL, _FLOAT32, _FLOAT64 = _cell_type("u1"), _cell_type(">f4"), _cell_type(">f8")
-_PACKED = {_INT16: ">ih", _INT32: ">ii", _INT64: ">iq", _FLOAT32: ">if", _FLOAT64: ">id"}
-_BOOLEANS = {False: b"\x00\x00\x00\x01\x00", True: b"\x00\x00\x00\x01\x01"}
 _UUID = _cell_type("V16")
 _INTERVAL = np.dtype([("length", ">i4"), ("microseconds", ">i8"), ("days", ">i4"), ("months", ">i4")])
 _TIMETZ = np.dtype([("length", ">i4"), ("microseconds", ">i8"), ("zone", ">i4")])
@@ -211,20 +208,13 @@ def _packed(cells: np.ndarray, valid: np.ndarray | None) -> Cells:
 
 
 def _number_encoder(arrow: str, cell: np.dtype) -> Encoder:
-    pack = struct.Struct(_PACKED[cell]).pack
-    size = cell.itemsize - 4
-
     def encode(array: pa.Array) -> Cells:
-        if len(array) <= FEW_ROWS:
-            return _few_cells([None if value is None else pack(size, value) for value in array.to_pylist()])
         return _fixed_cells(_values(array, arrow), cell, _validity(array))
 
     return encode
 
 
 def _boolean_cells(array: pa.Array) -> Cells:
-    if len(array) <= FEW_ROWS:
-        return _few_cells([None if value is None else _BOOLEANS[value] for value in array.to_pylist()])
     bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
     return _fixed_cells(bits[array.offset : array.offset + len(array)], _BOOL, _validity(array))
 
@@ -232,9 +222,8 @@ def _boolean_cells(array: pa.Array) -> Cells:
 def _bytes_cells(array: pa.Array) -> Cells:
     """Return the cells of a string or binary array: its bytes with a length before each value."""
     count = len(array)
-    if count <= FEW_ROWS:
-        values = array.view(pa.binary()).to_pylist()
-        return _few_cells([None if value is None else len(value).to_bytes(4, "big") + value for value in values])
+    if count == 0:
+        return Cells(0, np.empty(0, np.uint8), 0, np.empty(0, np.int64))
     valid = _validity(array)
     offsets = _offsets(array)
     if valid is not None and (offsets[1:] - offsets[:-1])[~valid].any():  # Arrow lets a null have bytes
@@ -254,13 +243,6 @@ def _bytes_cells(array: pa.Array) -> Cells:
     return Cells(count, data, 0, ends)
 
 
-def _few_cells(cells: Sequence[bytes | None]) -> Cells:
-    """Return cells that were packed one by one; None is a null."""
-    found = [_NULL if cell is None else cell for cell in cells]
-    ends = np.fromiter(accumulate(map(len, found)), np.int64, len(found))
-    return Cells(len(found), np.frombuffer(b"".join(found), np.uint8), 0, ends)
-
-
 def _offsets(array: pa.Array) -> np.ndarray:
     return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
 
@@ -272,11 +254,15 @@ _START = np.zeros(1, np.int64)
 def _text_cells(array: pa.Array, column: Column) -> Cells:
     text = to_text(array, column)
     if column.is_nested and has_text(text, "\x00"):
-        raise UnsupportedType(
-            f"column '{column.name}' holds a NUL character inside a {column.type}: PostgreSQL cannot store that text",
-            column=column.name,
-        )
+        raise nul_in_text(column)
     return _bytes_cells(text)
+
+
+def nul_in_text(column: Column) -> UnsupportedType:
+    return UnsupportedType(
+        f"column '{column.name}' holds a NUL character inside a {column.type}: PostgreSQL cannot store that text",
+        column=column.name,
+    )
 
 
 _bigint_cells = _number_encoder("<i8", _INT64)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single
+from ducklake_core.spec.few_rows import FewValues, few_texts
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import arrow_type
@@ -21,6 +22,16 @@ def encode_rows(table: pa.Table, columns: Sequence[Column]) -> list[tuple[object
     """Return the rows for `executemany`; the table's columns are those of `columns`, in that order."""
     encoded = [encode_column(table.column(i), column) for i, column in enumerate(columns)]
     return list(zip(*encoded, strict=True))
+
+
+def encode_few(rows: Sequence[FewValues]) -> list[tuple[object, ...]]:
+    """Return the same of few rows whose values were taken out of their arrays."""
+    return list(zip(*map(_few_column, rows), strict=True))
+
+
+def _few_column(values: FewValues) -> Sequence[object]:
+    is_text = inlined_type(values.column, "sqlite") == "VARCHAR"
+    return few_texts(values) if is_text or values.items is None else values.items
 
 
 def encode_column(array: pa.Array | pa.ChunkedArray, column: Column) -> list[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, assert_never
 
@@ -27,9 +27,11 @@ from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog import postgres_values
 from ducklake_core.catalog.database import Session, Statement
+from ducklake_core.catalog.few_cells import encoders_of
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
-from ducklake_core.catalog.raw_binary import RawBinary
-from ducklake_core.model import Column
+from ducklake_core.plan.data_rows import stats_writes
+from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
     DeleteInlined,
@@ -43,12 +45,17 @@ from ducklake_core.plan.writes import (
     UpdateRows,
     Write,
 )
-from ducklake_core.spec.arrays import plain, single
+from ducklake_core.spec.few_rows import few_values
 
 BIGINT_OID = 20
 
 
-def statements_of(session: Session, write: Write) -> Iterator[Statement]:
+def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Statement]:
+    """Return the statements of some writes, in their order."""
+    return [statement for write in writes for statement in statements_of(session, write)]
+
+
+def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noqa: C901 # one case per kind of write
     """Yield the statements of one write."""
     match write:
         case InsertRows():
@@ -71,6 +78,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:
             yield from _insert_inlined_deletes(session, write)
         case DeleteInlined() | DeleteInlinedDeletes():
             yield _delete_flushed(session, write)
+        case StatsChange():
+            yield from statements_of_all(session, stats_writes(write))
         case _:
             assert_never(write)
 
@@ -79,19 +88,15 @@ def insert_inlined(session: Session, write: InsertInlined) -> Statement:
     """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; SQLite's go by `bulk.py`."""
     table = _inlined(session, write)
     parameters: dict[str, Any] = {"begin": int(write.begin), "row_id": _int64_array(write.row_ids)}
-    for (name, encode, oid), values in zip(_arrays(write.columns), write.rows.itercolumns(), strict=True):
-        cells = encode(plain(single(values)))
-        parameters[name] = RawBinary(postgres_values.array_parameter(cells, oid))
+    parameters.update(write.source.encoded(encode_arrays))
     return Statement(_insert_unnested(table), parameters)
 
 
-@lru_cache(maxsize=512)
-def _arrays(columns: tuple[Column, ...]) -> Sequence[tuple[str, postgres_values.Encoder, int]]:
-    """Return the name, the encoder and the element type of each array of `_insert_unnested`."""
-    return [
-        (f"c{index}", postgres_values.encoder_of(column), postgres_values.postgres_type(column).oid)
-        for index, column in enumerate(columns)
-    ]
+def encode_arrays(rows: InlinedRows) -> dict[str, bytes]:
+    """Return the arrays of `_insert_unnested` by their names."""
+    values = rows.few or few_values(rows.rows, rows.columns)
+    arrays = (encode(column) for encode, column in zip(encoders_of(rows.columns), values, strict=True))
+    return {f"c{index}": array for index, array in enumerate(arrays)}
 
 
 def _table(session: Session, name: str) -> Table:
@@ -212,5 +217,5 @@ def _create_if_missing(table: Table) -> CreateTable:
     return CreateTable(table, if_not_exists=True)
 
 
-def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> RawBinary:
-    return RawBinary(postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID))
+def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> bytes:
+    return postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID)

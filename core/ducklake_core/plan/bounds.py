@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
-from ducklake_core.spec.arrays import FEW_ROWS, plain
+from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.few_rows import text_of
 from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
 
@@ -50,9 +51,6 @@ def _present(array: pa.Array, dtype: str) -> np.ndarray:
 
 
 def _extremes(values: np.ndarray) -> tuple[int, int]:
-    if len(values) <= FEW_ROWS:
-        numbers = values.tolist()
-        return min(numbers), max(numbers)
     return int(values.min()), int(values.max())
 
 
@@ -85,21 +83,15 @@ def _boolean_bounds(array: pa.Array) -> Bounds:
 
 
 def _decimal_bounds(array: pa.Array, type_: str) -> Bounds:
-    precision, scale = decimal_parameters(type_) or (0, 0)
+    precision, _ = decimal_parameters(type_) or (0, 0)
     if precision > 18:
         return _extreme_texts(array, type_)
     # The unscaled value fits the lower half of Arrow's 128 bits.
     halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     values = halves[array.is_valid().to_numpy(zero_copy_only=False)] if array.null_count else halves
     low, high = _extremes(values)
-    return _decimal_text(low, precision, scale), _decimal_text(high, precision, scale)
-
-
-def _decimal_text(unscaled: int, precision: int, scale: int) -> str:
-    if scale == 0:
-        return str(unscaled)
-    digits = str(abs(unscaled)).rjust(scale + (precision > scale), "0")
-    return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+    text = text_of(type_)
+    return text(low), text(high)
 
 
 def _extreme_texts(array: pa.Array, type_: str) -> Bounds:
@@ -114,21 +106,21 @@ def _text_bounds(array: pa.Array, type_: str) -> Bounds:
 
 
 def _string_bounds(array: pa.Array) -> Bounds:
+    return without_nul(*_string_extremes(plain(array)))
+
+
+def without_nul(low: str, high: str) -> Bounds:
     """Return the bounds of strings; one that contains NUL cannot be a bound and is unknown.
 
     When both are, the part of the smaller before its NUL stands for it: two unknown bounds look like those of a column
     of nulls, and the extension would take the next rows' bounds for all.
     """
-    low, high = _string_extremes(plain(array))
     if "\x00" in high:
         return low.partition("\x00")[0] if "\x00" in low else low, None
     return None if "\x00" in low else low, high
 
 
 def _string_extremes(array: pa.Array) -> tuple[str, str]:
-    if len(array) <= FEW_ROWS:
-        texts = [text for text in array.to_pylist() if text is not None]
-        return min(texts), max(texts)
     extremes = pc.min_max(array)
     return extremes["min"].as_py(), extremes["max"].as_py()
 

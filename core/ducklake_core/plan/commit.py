@@ -21,10 +21,17 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.data_rows import data_file_writes, delete_writes, restated_writes, stats_writes
-from ducklake_core.plan.definition_rows import definition_writes, has_new_shape, has_new_version, has_same_columns
+from ducklake_core.plan.data_rows import data_file_writes, delete_writes, restated_writes
+from ducklake_core.plan.definition_rows import (
+    definition_writes,
+    has_new_shape,
+    has_new_types,
+    has_new_version,
+    has_same_columns,
+)
 from ducklake_core.plan.flush_rows import flush_writes
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
+from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
 from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
 
@@ -65,7 +72,7 @@ def _table_changes(table: StagedTable) -> Iterator[TableChange]:
     if before is None or (before.schema_id, before.name) != (after.schema_id, after.name):
         renamed = None if before is None else table_id
         yield TableChange(ChangeKind.CREATED_TABLE, renamed, after.schema_name, after.name)
-    if before is not None and replace(before, name=after.name) != after:
+    if before is not None and before is not after and replace(before, name=after.name) != after:
         yield TableChange(ChangeKind.ALTERED_TABLE, object_id=table_id)
     kinds = (
         (ChangeKind.INSERTED_INTO_TABLE, bool(writes.files)),
@@ -109,6 +116,8 @@ class _Planner:
     # ---- numbering
 
     def _number(self, staged: Staged) -> Staged:
+        if not staged.changes_definitions:
+            return staged
         schemas = tuple(replace(s, schema_id=SchemaId(self._id(s.schema_id))) for s in staged.created_schemas)
         return replace(staged, created_schemas=schemas, tables=tuple(self._number_table(t) for t in staged.tables))
 
@@ -158,9 +167,10 @@ class _Planner:
             yield from definition_writes(table.before, table.after, self.snapshot_id)
         if table.after is None:
             return
-        if table.restated:
-            # Cached statistics of the reference must go, too.
+        if table.before is not None and has_new_types(table.before, table.after):
+            # The reference caches statistics under this counter: those of the old type would be an internal error.
             self.next_file_id += 1
+        if table.restated:
             yield from restated_writes(table.after, table.restated, self.head.stats.get(table.after.table_id))
         # The reference writes no version for a table of inlined rows that an insert makes: it takes its columns for
         # those of the table's first day, and cannot read it when they have changed since.
@@ -197,11 +207,10 @@ class _Planner:
             assert inlined is not None  # noqa: S101 # rows are staged as inlined only where a table can be had
             row_ids = _row_ids(rows, next_row_id)
             next_row_id += rows.rows.num_rows if rows.row_ids is None else 0
-            yield InsertInlined(
-                inlined.name, inlined.columns, rows.rows, row_ids, self.snapshot_id, inlined.stored_names
-            )
+            yield InsertInlined(inlined.name, inlined.columns, rows, row_ids, self.snapshot_id, inlined.stored_names)
         yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
-        yield from stats_writes(after, writes, stats, next_row_id)
+        if writes.files or writes.inlined:
+            yield StatsChange(after, writes, stats, next_row_id)
         if writes.flush is not None:
             first_file_id = self.next_file_id
             self.next_file_id += writes.flush.file_count

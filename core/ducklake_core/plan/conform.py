@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
@@ -16,9 +17,10 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog, NotNullViolation, SchemaMismatch, UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import leaves, plain
+from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.text import from_text, parse_literal
-from ducklake_core.spec.types import arrow_type, is_list
+from ducklake_core.spec.types import arrow_schema, arrow_type, is_list
 
 
 def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_missing: bool = False) -> pa.Table:
@@ -26,6 +28,9 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
 
     `fill_missing` gives columns that the data lacks their defaults, and fields of structs null; else they are an error.
     """
+    if _has_same_shape(data.schema, columns):
+        _refuse_values(data, columns, table_name)
+        return data
     found = _match_names(data.column_names, columns, table_name)
     missing = [c.name for c in columns if c.name not in found]
     if missing and not fill_missing:
@@ -44,6 +49,31 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
         _refuse_nulls(array, column, table_name)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What data of a table's exact columns looks like, and the columns whose values must be looked at all the same."""
+
+    schema: pa.Schema
+    checked: tuple[int, ...]
+
+
+@per_object
+def _shape_of(columns: tuple[Column, ...]) -> _Shape:
+    checked = (i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
+    return _Shape(arrow_schema(columns), tuple(checked))
+
+
+def _has_same_shape(schema: pa.Schema, columns: Sequence[Column]) -> bool:
+    wanted = _shape_of(tuple(columns)).schema
+    return bool(schema.equals(wanted)) or (schema.names == wanted.names and schema.types == wanted.types)
+
+
+def _refuse_values(data: pa.Table, columns: Sequence[Column], table_name: str) -> None:
+    for index in _shape_of(tuple(columns)).checked:
+        _refuse_impossible(data.column(index), columns[index], table_name)
+        _refuse_nulls(data.column(index), columns[index], table_name)
 
 
 def conform_column(
@@ -95,7 +125,7 @@ def _default(column: Column, rows: int) -> pa.ChunkedArray:
 
 def _refuse_impossible(array: pa.ChunkedArray, column: Column, table_name: str) -> None:
     """Refuse values that Arrow's type allows and DuckLake's does not."""
-    checks = {node.type: _IS_POSSIBLE[node.type] for node in column.walk() if node.type in _IS_POSSIBLE}
+    checks = _checks(column)
     for chunk in array.chunks if checks else ():
         for leaf, values in leaves(chunk, column):
             if leaf.type in checks and len(values) and not checks[leaf.type](values):
@@ -103,6 +133,10 @@ def _refuse_impossible(array: pa.ChunkedArray, column: Column, table_name: str) 
                     f"column '{table_name}.{column.name}' has a value that is no {leaf.type}: {_RANGES[leaf.type]}",
                     column=column.name,
                 )
+
+
+def _checks(column: Column) -> dict[str, Callable[[pa.Array], bool]]:
+    return {node.type: _IS_POSSIBLE[node.type] for node in column.walk() if node.type in _IS_POSSIBLE}
 
 
 def _is_between(low: int, high: int) -> Callable[[pa.Array], bool]:

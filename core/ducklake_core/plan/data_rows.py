@@ -18,7 +18,8 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.plan.staged import ReplacedDeletes, RestatedBounds, TableWrites
-from ducklake_core.plan.statistics import changed_stats, merge_table_stats, widened_float
+from ducklake_core.plan.statistics import changed_stats, widened_float
+from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import (
     DeleteRows,
     EndInlined,
@@ -183,38 +184,28 @@ def restated_writes(
             yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), (_bounds(table, new),))
 
 
-def stats_writes(
-    table: TableVersion, writes: TableWrites, stats: TableStats | None, next_row_id: int
-) -> Iterator[Write]:
-    """Yield the new statistics of a table that got rows: only ever wider than before."""
-    if not writes.files and not writes.inlined:
-        return
-    added = [s for rows in writes.inlined for s in rows.stats] + [s for f in writes.files for s in f.column_stats]
+def stats_writes(change: StatsChange) -> Iterator[Write]:
+    """Yield what makes the old statistics of a table into the new ones."""
+    table, old, new = change.table, change.old, change.new
     row = {
         "table_id": table.table_id,
-        "record_count": (stats.record_count if stats else 0) + _row_count(writes),
-        "next_row_id": next_row_id,
-        "file_size_bytes": (stats.file_size_bytes if stats else 0) + sum(f.file_size_bytes for f in writes.files),
+        "record_count": new.record_count,
+        "next_row_id": new.next_row_id,
+        "file_size_bytes": new.file_size_bytes,
     }
-    merged = merge_table_stats(stats, added, table.columns)
-    if stats is None or stats.is_recovered:
-        if stats is not None:  # what remains of it is not to be trusted
+    if old is None or old.is_recovered:
+        if old is not None:  # what remains of it is not to be trusted
             for name in ("ducklake_table_stats", "ducklake_table_column_stats"):
                 yield DeleteRows(name, ({"table_id": table.table_id},))
         yield InsertRows("ducklake_table_stats", (row,))
-        if merged:
-            yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in merged.values()))
+        if new.columns:
+            yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in new.columns.values()))
         return
     yield UpdateRows("ducklake_table_stats", ("table_id",), (row,))
-    changed = changed_stats(stats, merged)
+    changed = changed_stats(old, new.columns)
     if changed:
         rows = tuple(_bounds(table, s) for s in changed)
         yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), rows)
-
-
-def _row_count(writes: TableWrites) -> int:
-    inlined: int = sum(r.rows.num_rows for r in writes.inlined)
-    return inlined + sum(f.record_count for f in writes.files)
 
 
 def _bounds(table: TableVersion, stats: TableColumnStats) -> dict[str, Any]:

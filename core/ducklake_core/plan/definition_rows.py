@@ -7,6 +7,7 @@ from typing import Any
 
 from ducklake_core.model import Column, ColumnId, Partitioning, SnapshotId, SortOrder, TableVersion
 from ducklake_core.plan.writes import EndRows, InsertRows, Write
+from ducklake_core.spec.memo import per_object
 
 # What ends with a table: every catalog table that holds a live row of it.
 _ENDS_WITH_TABLE = (
@@ -45,16 +46,25 @@ def has_new_version(before: TableVersion | None, after: TableVersion) -> bool:
     return has_new_shape(before, after) or (before is not None and _plain(before.columns) != _plain(after.columns))
 
 
+def has_new_types(before: TableVersion, after: TableVersion) -> bool:
+    """Tell whether a column or field was promoted."""
+    if before is after:
+        return False
+    types = {node.column_id: node.type for column in before.columns for node in column.walk()}
+    return any(types.get(n.column_id, n.type) != n.type for column in after.columns for n in column.walk())
+
+
 def has_same_columns(some: Iterable[Column], others: Iterable[Column]) -> bool:
     """Tell whether rows of both have the same columns, whatever their defaults and comments."""
-    return _nodes(some) == _nodes(others)
+    return _nodes(tuple(some)) == _nodes(tuple(others))
 
 
 def _shape(table: TableVersion) -> tuple[Any, ...]:
     return table.schema_id, table.name, _nodes(table.columns), table.partitioning
 
 
-def _nodes(columns: Iterable[Column]) -> tuple[Any, ...]:
+@per_object
+def _nodes(columns: tuple[Column, ...]) -> tuple[Any, ...]:
     return tuple((n.column_id, n.name, n.type) for column in columns for n in column.walk())
 
 

@@ -5,8 +5,10 @@ Ids that the commit gives out (schemas, tables, partitionings, sort orders) are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -21,10 +23,15 @@ from ducklake_core.model import (
     NewDeleteFile,
     SchemaVersion,
     Snapshot,
+    TableStats,
     TableVersion,
 )
+from ducklake_core.plan.few_bounds import FewStats, few_stats, is_covered
 from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.statistics import column_stats
+from ducklake_core.spec.few_rows import FEW_ROWS, FewValues, few_values
+
+Encoded = TypeVar("Encoded")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +41,36 @@ class InlinedRows:
     rows: pa.Table
     columns: tuple[Column, ...]
     row_ids: pa.Array | None = None
+    _encoded: dict[Any, Any] = field(default_factory=dict)  # Any: see `encoded`
 
     @cached_property
-    def stats(self) -> tuple[ColumnStats, ...]:
-        return column_stats(self.rows, self.columns)
+    def few(self) -> tuple[FewValues, ...] | None:
+        """The values one by one; None when there are so many rows that kernels are faster."""
+        return few_values(self.rows, self.columns) if self.rows.num_rows <= FEW_ROWS else None
+
+    @cached_property
+    def _stats(self) -> tuple[FewStats, ...] | tuple[ColumnStats, ...]:
+        return column_stats(self.rows, self.columns) if self.few is None else few_stats(self.few)
+
+    def measure(self) -> None:
+        """Compute now what `stats` will need."""
+        _ = self._stats
+
+    def stats(self, known: TableStats | None) -> list[ColumnStats]:
+        """Return the statistics of each leaf, of few rows only those that change what is known of the table."""
+        columns = None if known is None else known.columns
+        return [
+            s if isinstance(s, ColumnStats) else s.to_stats()
+            for s in self._stats
+            if isinstance(s, ColumnStats) or columns is None or not is_covered(s, columns)
+        ]
+
+    def encoded(self, encode: Callable[[InlinedRows], Encoded]) -> Encoded:
+        """Return what a database takes the rows as; made once, however often their commit is tried."""
+        if encode not in self._encoded:
+            self._encoded[encode] = encode(self)
+        found: Encoded = self._encoded[encode]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +170,7 @@ class StagedTable:
 
     @property
     def changes_definition(self) -> bool:
-        return self.before != self.after
+        return self.before is not self.after and self.before != self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +202,9 @@ class Staged:
     def is_empty(self) -> bool:
         return not self.changes_definitions and all(t.writes.is_empty for t in self.tables)
 
-    def compute_statistics(self) -> None:
-        """Compute now what a plan will ask for, while there is nothing else to do."""
-        for table in self.tables:
-            for rows in table.writes.inlined:
-                _ = rows.stats
+    @property
+    def inlined(self) -> Iterator[InlinedRows]:
+        return (rows for table in self.tables for rows in table.writes.inlined)
 
     @property
     def is_append_only(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import gt, lt
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ import pyarrow as pa
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
 from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of
 from ducklake_core.spec.arrays import leaves, single
+from ducklake_core.spec.memo import per_object
+
+Leaf: TypeAlias = tuple[Column, bool]  # and whether it is inside a list or map
 
 # Strings have no bounds when there are only nulls, and none either when the bounds contain NUL.
 _AMBIGUOUS_TYPES = ("varchar", "json")
@@ -49,8 +52,8 @@ def merge_table_stats(
     The first rows of a table make one entry per leaf. Later ones widen the entries there are; a column that was added
     in between has none, and gets none, since nobody knows the rows before.
     """
-    leaf_of = {leaf.column_id: (leaf, repeated) for leaf, repeated in _leaves(columns, repeated=False)}
-    by_id = _together(added, {column_id: leaf for column_id, (leaf, _) in leaf_of.items()})
+    leaf_of = _leaves_by_id(tuple(columns))
+    by_id = _together(added, leaf_of)
     if old is None:
         return {column_id: _first(by_id.get(column_id, ColumnStats(column_id))) for column_id in leaf_of}
     return {
@@ -61,14 +64,19 @@ def merge_table_stats(
     }
 
 
-def _together(added: Sequence[ColumnStats], leaves_: Mapping[ColumnId, Column]) -> dict[ColumnId, ColumnStats]:
+@per_object
+def _leaves_by_id(columns: tuple[Column, ...]) -> dict[ColumnId, Leaf]:
+    return {leaf.column_id: (leaf, repeated) for leaf, repeated in _leaves(columns, repeated=False)}
+
+
+def _together(added: Sequence[ColumnStats], leaves_: Mapping[ColumnId, Leaf]) -> dict[ColumnId, ColumnStats]:
     """Return one entry per column for the rows of several files and batches together."""
     found: dict[ColumnId, ColumnStats] = {}
     for stats in added:
         known = found.get(stats.column_id)
         leaf = leaves_.get(stats.column_id)
         if leaf is not None:
-            found[stats.column_id] = stats if known is None else _summed(known, stats, leaf)
+            found[stats.column_id] = stats if known is None else _summed(known, stats, leaf[0])
     return found
 
 
@@ -101,7 +109,9 @@ def widened_float(text: str | None) -> str | None:
 def changed_stats(old: TableStats | None, new: Mapping[ColumnId, TableColumnStats]) -> list[TableColumnStats]:
     """Return the entries that are not already in the catalog."""
     known = {} if old is None else old.columns
-    return [stats for column_id, stats in new.items() if known.get(column_id) != stats]
+    return [
+        stats for column_id, stats in new.items() if known.get(column_id) is not stats and known.get(column_id) != stats
+    ]
 
 
 def _leaves(columns: Sequence[Column], *, repeated: bool) -> Iterator[tuple[Column, bool]]:
@@ -124,27 +134,27 @@ def _first(stats: ColumnStats) -> TableColumnStats:
     )
 
 
-def _widened(
-    old: TableColumnStats, added: ColumnStats, leaf: tuple[Column, bool], record_count: int
-) -> TableColumnStats:
-    return TableColumnStats(
-        old.column_id,
-        _either(old.contains_null, _has_nulls(added)),
-        _either(old.contains_nan, added.contains_nan),
-        *_wider_bounds(old, added, leaf, record_count),
-        old.extra_stats if old.extra_stats == added.extra_stats else None,
-    )
+def _widened(old: TableColumnStats, added: ColumnStats, leaf: Leaf, record_count: int) -> TableColumnStats:
+    """Return the bounds that hold for both; the old ones themselves when they do."""
+    nulls = _either(old.contains_null, _has_nulls(added))
+    nan = _either(old.contains_nan, added.contains_nan)
+    low, high = _wider_bounds(old, added, leaf, record_count)
+    extra = old.extra_stats if old.extra_stats == added.extra_stats else None
+    is_same = low == old.min_value and high == old.max_value and extra == old.extra_stats
+    if is_same and nulls == old.contains_null and nan == old.contains_nan:
+        return old
+    return TableColumnStats(old.column_id, nulls, nan, low, high, extra)
 
 
 def _has_nulls(stats: ColumnStats) -> bool | None:
     return None if stats.null_count is None else stats.null_count > 0
 
 
-def _either(*flags: bool | None) -> bool | None:
-    return None if None in flags else True in flags
+def _either(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001 # two of a kind
+    return None if one is None or other is None else one or other
 
 
-def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: tuple[Column, bool], record_count: int) -> Bounds:
+def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: Leaf, record_count: int) -> Bounds:
     if added.value_count == 0:
         return old.min_value, old.max_value
     if old.min_value is None and old.max_value is None:
@@ -170,7 +180,7 @@ def _chosen(
     return new if old != new and is_beyond(key(new), key(old)) else old
 
 
-def _has_no_value(old: TableColumnStats, leaf: tuple[Column, bool], record_count: int) -> bool:
+def _has_no_value(old: TableColumnStats, leaf: Leaf, record_count: int) -> bool:
     """Tell whether missing bounds mean that there was no value so far; else they are unknown.
 
     The catalog does not tell the two apart, and the extension always assumes the former. Here it must be certain: nulls

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
-from ducklake_core.model import Column, DataFileId, Snapshot, SnapshotId, TableId
+from ducklake_core.model import Column, DataFileId, Snapshot, SnapshotId, TableId, TableStats
+from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.stats_change import StatsChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,14 @@ class InsertInlined:
 
     name: str
     columns: tuple[Column, ...]
-    rows: pa.Table
+    source: InlinedRows
     row_ids: np.ndarray[Any, np.dtype[np.int64]]
     begin: SnapshotId
     stored_names: tuple[str, ...] = ()  # see InlinedTable
+
+    @property
+    def row_count(self) -> int:
+        return len(self.row_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ Write: TypeAlias = (
     | InsertInlinedDeletes
     | DeleteInlined
     | DeleteInlinedDeletes
+    | StatsChange
 )
 
 
@@ -120,3 +126,8 @@ class CommitPlan:
 
     snapshot: Snapshot
     writes: tuple[Write, ...]
+
+    @property
+    def stats(self) -> dict[TableId, TableStats]:
+        """The statistics of the tables that get rows, as they will be."""
+        return {w.table.table_id: w.new for w in self.writes if isinstance(w, StatsChange)}

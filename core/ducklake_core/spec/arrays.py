@@ -13,10 +13,6 @@ from ducklake_core.model import Column
 
 NO_TEXT = pa.scalar(None, pa.string())
 
-# Up to so many rows Python is done before a kernel of Arrow has started: that takes 5 to 10 µs, and several times as
-# long when the processor has not run it lately, as between two small commits.
-FEW_ROWS = 64
-
 
 @lru_cache(maxsize=1024)
 def text_scalar(text: str) -> pa.Scalar:
@@ -26,11 +22,6 @@ def text_scalar(text: str) -> pa.Scalar:
 
 def concatenated(*parts: pa.Array | str, between: str = "") -> pa.Array:
     """Join texts row by row; a null part makes a null."""
-    count = next(len(part) for part in parts if not isinstance(part, str))
-    if count <= FEW_ROWS:
-        columns = [[part] * count if isinstance(part, str) else part.to_pylist() for part in parts]
-        rows = zip(*columns, strict=True)
-        return pa.array([None if None in row else between.join(row) for row in rows], pa.string())
     scalars = [text_scalar(part) if isinstance(part, str) else part for part in (*parts, between)]
     return pc.call_function("binary_join_element_wise", scalars)
 

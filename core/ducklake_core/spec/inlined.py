@@ -9,6 +9,7 @@ import pyarrow as pa
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import has_text, leaves, plain, single
+from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.types import decimal_parameters
 
 # Names the table of inlined rows has itself, or the extension refuses there (compared regardless of case).
@@ -59,6 +60,11 @@ def inlined_type(column: Column, dialect: str) -> str:
 
 def find_uninlinable(columns: Sequence[Column], dialect: str) -> str | None:
     """Return the reason why rows of these columns cannot be inlined, or None when they can."""
+    return _uninlinable(tuple(columns), dialect)
+
+
+@per_object
+def _uninlinable(columns: tuple[Column, ...], dialect: str) -> str | None:
     reasons = (_reason(column, dialect) for column in columns)
     return next((reason for reason in reasons if reason is not None), None)
 
@@ -69,6 +75,11 @@ def find_unreadable(columns: Sequence[Column]) -> str | None:
     It makes the table all the same, and writes to it: DuckDB casts a text to a list of JSON values by parsing it as
     JSON, which the text that it writes is not.
     """
+    return _unreadable(tuple(columns))
+
+
+@per_object
+def _unreadable(columns: tuple[Column, ...]) -> str | None:
     for column in columns:
         for node in column.walk():
             if node.type == "list" and node.children[0].type == "json":
@@ -80,12 +91,35 @@ def find_unstorable(table: pa.Table, columns: Sequence[Column], dialect: str) ->
     """Return the reason why these very rows cannot be inlined, or None: a text of PostgreSQL cannot hold NUL."""
     if dialect != "postgresql":
         return None
-    for index, column in enumerate(columns):
-        if column.is_nested and any(node.type in ("varchar", "json") for node in column.walk()):
-            for leaf, values in leaves(single(table.column(index)), column):
-                if leaf.type in ("varchar", "json") and has_text(plain(values), "\x00"):
-                    return f"column '{column.name}' holds a NUL character inside a {column.type}"
+    for index in _with_nested_text(tuple(columns)):
+        column, array = columns[index], single(table.column(index))
+        if not _may_hold_nul(array, column):
+            continue
+        for leaf, values in leaves(array, column):
+            if leaf.type in ("varchar", "json") and has_text(plain(values), "\x00"):
+                return f"column '{column.name}' holds a NUL character inside a {column.type}"
     return None
+
+
+def _may_hold_nul(array: pa.Array, column: Column) -> bool:
+    """Look at the bytes of all texts inside, those of rows beside a slice included: nearly always the answer is no."""
+    if column.type in ("varchar", "json"):
+        data = plain(array).buffers()[2]
+        return data is not None and b"\x00" in data.to_pybytes()
+    if column.type == "list":
+        children = [array.values]
+    elif column.type == "map":
+        children = [array.keys, array.items]
+    else:
+        children = [array.field(index) for index in range(len(column.children))]
+    return any(_may_hold_nul(child, node) for child, node in zip(children, column.children, strict=True))
+
+
+@per_object
+def _with_nested_text(columns: tuple[Column, ...]) -> tuple[int, ...]:
+    """Return the places of nested columns that hold texts somewhere inside."""
+    nested = ((i, c) for i, c in enumerate(columns) if c.is_nested)
+    return tuple(i for i, c in nested if any(node.type in ("varchar", "json") for node in c.walk()))
 
 
 def _reason(column: Column, dialect: str) -> str | None:

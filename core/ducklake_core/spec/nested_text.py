@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import (
-    FEW_ROWS,
     NO_TEXT,
     concatenated,
     filled,
@@ -31,6 +30,8 @@ from ducklake_core.spec.arrays import (
 from ducklake_core.spec.plain_nested import SPECIAL, NotPlain, plain_from_text
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
 from ducklake_core.spec.types import arrow_field, arrow_type
+
+FEW_TEXTS = 64  # up to so many, parsing each by itself is quicker than looking at all of them at once
 
 _BARE = re.compile(r"boolean|u?int\d+|float\d+|decimal.*")  # the types whose texts need no quotes
 
@@ -46,7 +47,7 @@ def nested_to_text(array: pa.Array, column: Column) -> pa.Array:
 
 def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
     """Parse literals of either syntax; raise `CorruptCatalog` naming the column and the text that is none."""
-    if len(texts) <= FEW_ROWS:
+    if len(texts) <= FEW_TEXTS:
         return _each_from_text(texts, column)
     special = pc.fill_null(pc.match_substring_regex(texts, SPECIAL), fill_value=False)
     try:
@@ -80,13 +81,8 @@ def _each_from_text(texts: pa.Array, column: Column) -> pa.Array:
 
 def _member(array: pa.Array, column: Column) -> pa.Array:
     """Return the texts of values inside a container, `NULL` for a null."""
-    if column.is_nested:
-        text = nested_to_text(array, column)
-    else:
-        text = scalar_to_text(array, column.type)
-        if not _BARE.fullmatch(column.type):
-            text = _quoted(text)
-    return filled(text, "NULL")
+    text = nested_to_text(array, column) if column.is_nested else scalar_to_text(array, column.type)
+    return filled(text if is_bare(column) else _quoted(text), "NULL")
 
 
 def _quoted(text: pa.Array) -> pa.Array:
@@ -97,14 +93,19 @@ def _quoted(text: pa.Array) -> pa.Array:
     return concatenated("'", text, "'")
 
 
-def _quoted_name(name: str) -> str:
+def is_bare(column: Column) -> bool:
+    """Tell whether the texts of values stand inside a container without quotes."""
+    return column.is_nested or _BARE.fullmatch(column.type) is not None
+
+
+def quoted_name(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _struct_to_text(array: pa.Array, column: Column) -> pa.Array:
     parts: list[pa.Array | str] = []
     for child, values in zip(column.children, array.flatten(), strict=True):
-        parts += ["," if parts else "{", f"{_quoted_name(child.name)}:", _member(values, child)]
+        parts += ["," if parts else "{", f"{quoted_name(child.name)}:", _member(values, child)]
     text = concatenated(*parts, "}")
     return _with_nulls_of(array, text)
 
@@ -123,10 +124,6 @@ def _joined(array: pa.Array, members: pa.Array, opening: str, closing: str) -> p
     """Join the texts of the members of each list; `members` are those of the lists that are not null, in order."""
     offsets = np.zeros(len(array) + 1, np.int32)
     list_lengths(array).cumsum(out=offsets[1:])
-    if len(array) <= FEW_ROWS:
-        texts = members.to_pylist()
-        lists = [",".join(texts[start:end]) for start, end in pairwise(offsets.tolist())]
-        return _with_nulls_of(array, pa.array([opening + one + closing for one in lists], pa.string()))
     joined = pc.call_function("binary_join", [pa.ListArray.from_arrays(pa.array(offsets), members), text_scalar(",")])
     return _with_nulls_of(array, concatenated(opening, joined, closing))
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.errors import CorruptCatalog, UnsupportedType
 from ducklake_core.spec import temporal_text
-from ducklake_core.spec.arrays import FEW_ROWS, NO_TEXT, plain, strings_of, validity_of
+from ducklake_core.spec.arrays import NO_TEXT, plain, strings_of, validity_of
 from ducklake_core.spec.types import decimal_parameters, scalar_arrow_type
 
 _NO = pa.scalar(value=False)
@@ -63,8 +63,6 @@ def _cast_to_text(array: pa.Array) -> pa.Array:
 
 def _float64_to_text(array: pa.Array) -> pa.Array:
     """Format with Arrow what it writes as DuckDB does, and with Python, which always does, the rest."""
-    if len(array) <= FEW_ROWS:
-        return pa.array([None if v is None else repr(v) for v in array.to_pylist()], pa.string())
     text = array.cast(pa.string())
     size = pc.abs(array)
     between = pc.and_(pc.greater_equal(size, _SMALLEST_PLAIN), pc.less(size, _LARGEST_PLAIN))

@@ -13,7 +13,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ducklake_core.spec.arrays import FEW_ROWS, concatenated
+from ducklake_core.spec.arrays import concatenated
 
 INFINITE_DAYS = 2**31 - 1  # DuckDB's date 'infinity'; '-infinity' is its negative
 INFINITE_TICKS = 2**63 - 1  # the same for timestamps, in every unit
@@ -59,6 +59,16 @@ def date_to_text(array: pa.Array) -> pa.Array:
     return _formatted(array, pa.int32(), (_FIRST_DAY, _LAST_DAY), lambda a: a.cast(pa.string()), format_date)
 
 
+def is_usual_timestamp(array: pa.Array) -> bool:
+    """Tell whether all timestamps are in years that Arrow writes as DuckDB does."""
+    return _all_within(array.view(pa.int64()), _usual_ticks(_TICKS[array.type.unit]))
+
+
+def _usual_ticks(ticks: int) -> tuple[int, int]:
+    first = max(_FIRST_DAY * _DAY_SECONDS * ticks, -INFINITE_TICKS + 1)
+    return first, min((_LAST_DAY + 1) * _DAY_SECONDS * ticks - 1, INFINITE_TICKS - 1)
+
+
 def timestamp_to_text(array: pa.Array, suffix: str = "") -> pa.Array:
     """Format timestamps of any unit; `suffix` is `+00` for those with a time zone, whose ticks are UTC."""
     unit = array.type.unit
@@ -68,9 +78,7 @@ def timestamp_to_text(array: pa.Array, suffix: str = "") -> pa.Array:
         text = _trim_fraction(values.view(pa.timestamp(unit)).cast(pa.string()), unit)
         return concatenated(text, suffix) if suffix else text
 
-    bounds = (_FIRST_DAY * _DAY_SECONDS * ticks, min((_LAST_DAY + 1) * _DAY_SECONDS * ticks - 1, INFINITE_TICKS - 1))
-    first = max(bounds[0], -INFINITE_TICKS + 1)
-    return _formatted(array, pa.int64(), (first, bounds[1]), fast, lambda v: format_timestamp(v, ticks, suffix))
+    return _formatted(array, pa.int64(), _usual_ticks(ticks), fast, lambda v: format_timestamp(v, ticks, suffix))
 
 
 def time_to_text(array: pa.Array) -> pa.Array:
@@ -98,8 +106,6 @@ def _formatted(
 ) -> pa.Array:
     """Format what lies in `bounds` with `fast`, the few other values with `slow`."""
     numbers = array.view(raw)
-    if len(array) <= FEW_ROWS:
-        return pa.array([None if v is None else slow(v) for v in numbers.to_pylist()], pa.string())
     if _all_within(numbers, bounds):
         return fast(array)
     usual = pc.and_(pc.greater_equal(numbers, bounds[0]), pc.less_equal(numbers, bounds[1]))
@@ -140,8 +146,15 @@ def format_timestamp(value: int, ticks: int, suffix: str) -> str:
     """Format ticks since 1970-01-01; infinity has no offset."""
     if abs(value) == INFINITE_TICKS:
         return "infinity" if value > 0 else "-infinity"
-    days, rest = divmod(value, _DAY_SECONDS * ticks)
-    return f"{format_date(days)} {format_time(rest, ticks)}{suffix}"
+    seconds, fraction = divmod(value, ticks)
+    text = _format_second(seconds)
+    return f"{text}.{str(fraction + ticks)[1:]}".rstrip("0") + suffix if fraction else text + suffix
+
+
+@lru_cache(maxsize=4096)  # the rows of one write have few seconds
+def _format_second(seconds: int) -> str:
+    days, rest = divmod(seconds, _DAY_SECONDS)
+    return f"{format_date(days)} {format_time(rest, 1)}"
 
 
 def format_interval(months: int, days: int, nanoseconds: int) -> str:

@@ -1,0 +1,99 @@
+"""Reads what a commit is planned on: the head, the statistics of its tables, the ledger's entry. One round trip.
+
+While the database looks them up, the rows are measured and encoded: neither depends on the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ducklake_core.catalog import ledger, queries, reader
+from ducklake_core.catalog.bulk import encode_ahead
+from ducklake_core.catalog.database import Row, Session, Statement
+from ducklake_core.model import LedgerEntry, Snapshot, TableId, TableStats
+from ducklake_core.plan.commit import HeadState
+from ducklake_core.plan.staged import Staged
+from ducklake_core.plan.writes import CommitPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What our last commit left behind: it is there as long as the head is that commit's snapshot.
+
+    Whatever writes statistics makes a snapshot, and its row, with its time, is no one else's.
+    """
+
+    head: Snapshot
+    stats: Mapping[TableId, TableStats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a commit is planned on. `transaction_id`: the database's number for this transaction, where it has one."""
+
+    state: HeadState
+    entry: LedgerEntry | None
+    transaction_id: int | None
+
+
+def remember(plan: CommitPlan, found: Found, before: Remembered | None) -> Remembered:
+    """Return what to remember of a commit that was made: statistics only as long as nobody else commits.
+
+    Among several writers they would never be of use, and a wrong guess costs a round trip. A change of definitions may
+    write statistics in other ways.
+    """
+    head = replace(plan.snapshot, changes=None)
+    is_alone = before is not None and before.head == found.state.snapshot
+    is_plain = head.schema_version == found.state.snapshot.schema_version
+    return Remembered(head, plan.stats if is_alone and is_plain else {})
+
+
+def read_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found:
+    """Read what the staged changes are planned on; what is remembered is not read while it holds."""
+    known = remembered.stats if remembered else {}
+    table_ids = _changed_tables(staged)
+    missing = [i for i in table_ids if i not in known]
+    statements = [_head_query(session, staged), *_stats_queries(session, missing)]
+    if staged.epoch is not None:
+        statements.append(ledger.entry_query(session, staged.epoch.stream))
+    heads, *results = session.run(statements, meanwhile=lambda: _work_ahead(session, staged))
+    snapshots = [reader.snapshot_of(row[:5]) for row in heads]
+    stats = _stats_of(missing, results)
+    if len(missing) < len(table_ids):
+        is_same = remembered is not None and remembered.head == snapshots[0]
+        stats.update({i: s for i, s in known.items() if i in table_ids} if is_same else _read_stats(session, table_ids))
+    for table_id in (i for i, found in stats.items() if found is None):
+        stats[table_id] = reader.recover_table_stats(session, table_id)
+    base = snapshots[-1] if snapshots[-1].snapshot_id == staged.base.snapshot_id else None
+    entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
+    return Found(HeadState(snapshots[0], stats, base), entry, next(iter(heads[0][5:]), None))
+
+
+def _changed_tables(staged: Staged) -> list[TableId]:
+    changed = (t for t in staged.tables if t.restated or not t.writes.is_empty)
+    return [t.before.table_id for t in changed if t.before is not None]
+
+
+def _head_query(session: Session, staged: Staged) -> Statement:
+    has_status = session.dialect.has_transaction_status
+    query = queries.head_base_and_transaction if has_status else queries.head_and_base
+    return Statement(query(session.tables), {"base": staged.base.snapshot_id})
+
+
+def _stats_queries(session: Session, table_ids: Sequence[TableId]) -> list[Statement]:
+    return [Statement(queries.table_stats(session.tables), {"table_id": i}) for i in table_ids]
+
+
+def _stats_of(table_ids: Sequence[TableId], results: Sequence[list[Row]]) -> dict[TableId, TableStats | None]:
+    return {table_id: reader.table_stats_of(rows) for table_id, rows in zip(table_ids, results, strict=False)}
+
+
+def _read_stats(session: Session, table_ids: Sequence[TableId]) -> dict[TableId, TableStats | None]:
+    return _stats_of(table_ids, session.run(_stats_queries(session, table_ids)))
+
+
+def _work_ahead(session: Session, staged: Staged) -> None:
+    for rows in staged.inlined:
+        rows.measure()
+        encode_ahead(session, rows)

@@ -1,0 +1,216 @@
+"""Statements straight over PostgreSQL's wire protocol, by psycopg's `pq`: prepared once per connection, many at a time.
+
+psycopg's cursors can do the same and more; for the statements of a small commit they take longer than the server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+import numpy as np
+import psycopg
+from psycopg import pq
+from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.waiting import Ready, Wait
+from sqlalchemy import Executable
+from sqlalchemy.dialects.postgresql import psycopg as sqlalchemy_psycopg
+from sqlalchemy.schema import ExecutableDDLElement
+
+Rows: TypeAlias = list[Sequence[Any]]  # Any: a catalog row has values of many types
+Command: TypeAlias = tuple[Executable | str, Sequence[Mapping[str, Any]]]  # run once for each row of parameters
+
+_DIALECT = sqlalchemy_psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call] # untyped there
+MOST_PREPARED = 200  # each takes memory of the server; those of a commit to one table are ten
+_TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
+_ERROR, _ROWS, _SYNC = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """SQL with numbered parameters, their names in that order, and the values that it brings itself, such as a limit.
+
+    Definitions (DDL) run once each and are not worth preparing.
+    """
+
+    sql: bytes
+    names: tuple[str, ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    is_worth_preparing: bool = True
+
+
+class _Message(NamedTuple):
+    """One run of a query: what `pq` takes, and the place of its command."""
+
+    query: Query
+    parameters: Sequence[bytes | None]
+    formats: Sequence[int]
+    command: int
+
+
+class Wire:
+    """One connection to PostgreSQL."""
+
+    def __init__(self, driver: psycopg.Connection[Any]) -> None:
+        self._driver = driver
+        self._driver.prepare_threshold = None  # psycopg's own would vanish with ours
+        self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
+
+    def exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
+        """Run commands in one round trip and return the rows of each; raise the first error of the server.
+
+        `then` is called when they are on their way; what it returns is sent after them.
+        """
+        if len(self._names) > MOST_PREPARED:
+            self.forget_prepared()
+        owners = self._send(_messages(commands, 0))
+        more: Sequence[Command] = ()
+        try:
+            more = then()
+            owners += self._send(_messages(more, len(commands)))
+        finally:
+            results = self._receive()
+        found: list[Rows] = [[] for _ in (*commands, *more)]
+        for owner, result in zip(owners, results, strict=True):
+            if result.status == _ERROR:
+                raise error_from_result(result, self._driver.info.encoding)
+            if result.status == _ROWS:
+                found[owner] += self._rows(result)
+        return found
+
+    def forget_prepared(self) -> None:
+        """Drop what is prepared; after a rollback, too: nobody knows how much of an aborted exchange was prepared."""
+        if self._names:
+            self._names.clear()
+            self._driver.execute("DEALLOCATE ALL")
+
+    def _send(self, messages: Sequence[_Message]) -> list[int]:
+        """Send messages; return the command that each of their answers will belong to."""
+        pgconn = self._driver.pgconn
+        owners: list[int] = []
+        try:
+            if pgconn.pipeline_status == pq.PipelineStatus.OFF:
+                pgconn.enter_pipeline_mode()
+            for message in messages:
+                owners += [message.command] * self._send_one(pgconn, message)
+            pgconn.flush()
+        except BaseException:  # an interrupt, too, leaves a connection that nobody can use
+            self._driver.close()
+            raise
+        return owners
+
+    def _send_one(self, pgconn: pq.abc.PGconn, message: _Message) -> int:
+        """Send one message; return how many answers it gets."""
+        query, parameters, formats = message.query, message.parameters, message.formats
+        if not query.is_worth_preparing:
+            pgconn.send_query_params(query.sql, parameters, None, formats, _BINARY)
+            return 1
+        name = self._names.get(query.sql)
+        if name is not None:
+            pgconn.send_query_prepared(name, parameters, formats, _BINARY)
+            return 1
+        name = self._names[query.sql] = b"ducklake_%d" % len(self._names)
+        pgconn.send_prepare(name, query.sql)
+        pgconn.send_query_prepared(name, parameters, formats, _BINARY)
+        return 2
+
+    def _receive(self) -> list[pq.abc.PGresult]:
+        pgconn = self._driver.pgconn
+        try:
+            pgconn.pipeline_sync()
+            results = self._driver.wait(_answers(pgconn))
+            pgconn.exit_pipeline_mode()
+        except BaseException:  # see _send
+            self._driver.close()
+            raise
+        return results
+
+    def _rows(self, result: pq.abc.PGresult) -> Rows:
+        transformer = Transformer(self._driver)
+        transformer.set_pgresult(result)
+        return list(transformer.load_rows(0, result.ntuples, tuple))
+
+
+def _answers(pgconn: pq.abc.PGconn) -> PQGen[list[pq.abc.PGresult]]:
+    """Send what is left to send, then read the results up to the sync."""
+    while pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            pgconn.consume_input()
+    results: list[pq.abc.PGresult] = []
+    while True:
+        while pgconn.is_busy():
+            yield Wait.R
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None:  # the end of one command's results, and all there is when the connection is lost
+            if pgconn.status != pq.ConnStatus.OK:
+                raise psycopg.OperationalError("the connection to the server is lost")
+        elif result.status == _SYNC:
+            return results
+        else:
+            results.append(result)
+
+
+def _messages(commands: Sequence[Command], first: int) -> list[_Message]:
+    """Return the messages of all commands, which are counted from `first`."""
+    found = []
+    for number, (executable, rows) in enumerate(commands, first):
+        query = _compile(executable)
+        for row in rows:
+            values = [row[name] if name in row else query.constants[name] for name in query.names]
+            formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
+            found.append(_Message(query, [_encode(value) for value in values], formats, number))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _compile(executable: Executable | str) -> Query:
+    """Compile a statement, once per object: `statements.py` and `queries.py` return the same one each time."""
+    if isinstance(executable, str):
+        return Query(executable.encode())
+    compiled = executable.compile(dialect=_DIALECT)  # type: ignore[attr-defined] # Executable lacks it in the stubs
+    if isinstance(executable, ExecutableDDLElement):
+        return Query(str(compiled).encode(), is_worth_preparing=False)
+    constants = {name: bind.effective_value for bind, name in compiled.bind_names.items() if not bind.required}
+    return Query(str(compiled).encode(), tuple(compiled.positiontup or ()), constants)
+
+
+# -------------------------------------------------------------------------------------- parameters
+
+
+def _encode(value: object) -> bytes | None:
+    """Return a parameter in the text format, which the statement's cast parses; bytes are in the binary one already."""
+    encode = _ENCODERS.get(type(value)) or _inherited_encoder(type(value))
+    return encode(value)
+
+
+def _inherited_encoder(type_: type) -> Callable[[Any], bytes | None]:  # Any: see _ENCODERS
+    found = next((_ENCODERS[parent] for parent in type_.__mro__ if parent in _ENCODERS), None)
+    if found is None:
+        raise TypeError(f"the catalog has no parameters of type {type_.__name__}")
+    return found
+
+
+def _encode_text(value: str) -> bytes:
+    if "\x00" in value:  # libpq would end the parameter there without a word
+        raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+    return value.encode()
+
+
+_ENCODERS: Mapping[type, Callable[[Any], bytes | None]] = {  # Any: one type per entry
+    type(None): lambda _: None,
+    bool: lambda value: b"t" if value else b"f",
+    int: lambda value: b"%d" % value,
+    np.int64: lambda value: b"%d" % value,
+    str: _encode_text,
+    datetime: lambda value: value.isoformat().encode(),
+    UUID: lambda value: str(value).encode(),
+    bytes: lambda value: value,
+}

@@ -1,0 +1,131 @@
+"""The statistics of few rows, compared with those of their table before any text is made. Pure.
+
+Most rows lie within the bounds that their table has already: then there is nothing to write, and no text to be made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ducklake_core.model import ColumnId, ColumnStats, TableColumnStats
+from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of, without_nul
+from ducklake_core.spec import temporal_text as temporal
+from ducklake_core.spec.few_rows import FewValues, Items, text_of
+
+_BY_TEXT = ("blob",)  # whose bounds are the smallest and the largest text, not value
+
+
+@dataclass(frozen=True, slots=True)
+class FewStats:
+    """One leaf of some rows: how many are null, and its smallest and largest value, None where only texts compare."""
+
+    leaf: FewValues
+    value_count: int
+    null_count: int
+    extremes: tuple[Any, Any] | None  # Any: values of one type
+
+    def to_stats(self) -> ColumnStats:
+        """Return the statistics as the catalog has them."""
+        low, high = self._bounds() if self.value_count else UNKNOWN
+        return ColumnStats(self.leaf.column.column_id, self.value_count, self.null_count, low, high)
+
+    def _bounds(self) -> Bounds:
+        type_ = self.leaf.column.type
+        if self.extremes is None:
+            return find_bounds(self.leaf.array, type_)
+        text = text_of(type_)
+        low, high = text(self.extremes[0]), text(self.extremes[1])
+        return without_nul(low, high) if type_ in ("varchar", "json") else (low, high)
+
+
+def few_stats(rows: Sequence[FewValues]) -> tuple[FewStats, ...]:
+    """Return the statistics of each leaf."""
+    return tuple(_measure(leaf) for column in rows for leaf in column.leaves())
+
+
+def _measure(leaf: FewValues) -> FewStats:
+    null_count = leaf.array.null_count
+    value_count = len(leaf.array) - null_count
+    if not value_count or leaf.items is None or leaf.column.type in _BY_TEXT:
+        return FewStats(leaf, value_count, null_count, None)
+    items = [item for item in leaf.items if item is not None] if null_count else leaf.items
+    find = _float_extremes if leaf.column.type in ("float32", "float64") else _extremes
+    return FewStats(leaf, value_count, null_count, find(items))
+
+
+def _extremes(items: Items) -> tuple[Any, Any]:  # Any: see FewStats
+    return min(items), max(items)
+
+
+def _float_extremes(items: Items) -> tuple[float, float]:
+    """Return the smallest and the largest number; NaN is larger than all others."""
+    if not math.isnan(sum(items)):
+        return min(items), max(items)
+    numbers = [item for item in items if not math.isnan(item)]
+    return min(numbers, default=math.nan), math.nan if len(numbers) < len(items) else max(items)
+
+
+def is_covered(stats: FewStats, known: Mapping[ColumnId, TableColumnStats]) -> bool:
+    """Tell for certain that a table's own statistics stay as they are when rows with these are added."""
+    table = known.get(stats.leaf.column.column_id)
+    if table is None:
+        return True  # a column that has no entry gets none
+    if table.contains_nan is not None or table.extra_stats is not None:
+        return False
+    if stats.null_count and table.contains_null is False:
+        return False
+    return stats.value_count == 0 or (stats.extremes is not None and _is_within(stats, table))
+
+
+def _is_within(stats: FewStats, table: TableColumnStats) -> bool:
+    low, high = stats.extremes or UNKNOWN
+    if table.min_value is None or table.max_value is None:
+        return False
+    type_ = stats.leaf.column.type
+    key = _key_of(type_)
+    try:
+        return bool(_bound_key(type_, table.min_value) <= key(low) and key(high) <= _bound_key(type_, table.max_value))
+    except ValueError:  # a text that is no value of the type
+        return False
+
+
+@lru_cache(maxsize=4096)  # the bounds of a table meet those of every append
+def _bound_key(type_: str, text: str) -> Any:  # Any: see order_of
+    return order_of(type_)(text)
+
+
+@lru_cache(maxsize=256)
+def _key_of(type_: str) -> Callable[[Any], Any]:  # Any: a value of the type, and its key
+    """Return what makes of a value the key that `order_of` makes of its text."""
+    if type_ in _SCALED:
+        return _SCALED[type_]
+    if type_ in _AS_THEY_ARE:
+        return lambda value: value
+    text, key = text_of(type_), order_of(type_)
+    return lambda value: key(text(value))
+
+
+def _moment_key(nanoseconds: int) -> Callable[[int], float]:
+    def key(ticks: int) -> float:
+        return math.copysign(math.inf, ticks) if abs(ticks) == temporal.INFINITE_TICKS else ticks * nanoseconds
+
+    return key
+
+
+_AS_THEY_ARE = ("boolean", "date", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+_SCALED: Mapping[str, Callable[[Any], Any]] = {  # Any: see _key_of
+    "float64": lambda value: (True, 0.0) if math.isnan(value) else (False, value),
+    "varchar": bytes.decode,
+    "json": bytes.decode,
+    "time": lambda value: value * 1000,
+    "time_ns": lambda value: value,
+    "timestamp": _moment_key(1000),
+    "timestamptz": _moment_key(1000),
+    "timestamp_s": _moment_key(10**9),
+    "timestamp_ms": _moment_key(10**6),
+    "timestamp_ns": _moment_key(1),
+}

@@ -1,0 +1,33 @@
+"""Remembers what was derived from a definition, such as the columns of a table. Pure; runs everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, TypeVarTuple
+
+Key = TypeVar("Key")
+Rest = TypeVarTuple("Rest")
+Value = TypeVar("Value")
+
+_MOST = 1024
+
+
+def per_object(function: Callable[[Key, *Rest], Value]) -> Callable[[Key, *Rest], Value]:
+    """Call a pure function once for each object, which must not change, and each value of the other arguments.
+
+    An `lru_cache` would hash and compare a table's columns, which takes longer than most questions about them. The
+    object is kept, so that nothing else gets its identity.
+    """
+    known: dict[tuple[Any, ...], tuple[Key, Value]] = {}  # Any: an id and the other arguments
+
+    @wraps(function)
+    def remembered(key: Key, *rest: *Rest) -> Value:
+        found = known.get((id(key), *rest))
+        if found is None:
+            if len(known) >= _MOST:
+                known.clear()
+            found = known[id(key), *rest] = (key, function(key, *rest))
+        return found[1]
+
+    return remembered

@@ -1,0 +1,81 @@
+"""What a lake remembers of its last commit is used only while the head is that commit's snapshot, to the letter."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ducklake_core import Lake
+from tests.fixtures.catalogs import Catalog, SqliteCatalog
+from tests.fixtures.consistency import check_lake
+
+
+@pytest.fixture
+def catalog_in_use(catalog: Catalog) -> Catalog:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", {"id": "int64"})
+    return catalog
+
+
+def test_row_ids_and_bounds_go_on_where_another_has_left_them(catalog_in_use: Catalog) -> None:
+    with Lake.open(catalog_in_use.url) as lake, Lake.open(catalog_in_use.url) as other:
+        append_three(lake)
+        other.append("t", {"id": [-50, 900]})
+
+        lake.append("t", {"id": [7]})
+
+    assert bounds(catalog_in_use) == [("-50", "900")]
+    assert row_ids(catalog_in_use) == list(range(6))
+    check_lake(catalog_in_use)
+
+
+def test_deletes_and_definitions_of_our_own_come_between(catalog_in_use: Catalog) -> None:
+    with Lake.open(catalog_in_use.url) as lake:
+        append_three(lake)
+        lake.delete("t", "id = 1")
+        lake.append("t", {"id": [10]})
+        lake.add_column("t", "name", "varchar")
+        append_three(lake, name="x")
+        lake.promote_column("t", "id", "int128")
+        append_three(lake, name="y")
+
+        assert lake.table("t").count() == 9
+    [(count, next_row_id)] = catalog_in_use.query("SELECT record_count, next_row_id FROM ducklake_table_stats")
+    assert (count, next_row_id) == (10, 10)
+    assert bounds(catalog_in_use) == [("0", "10"), *bounds(catalog_in_use)[1:]]
+    check_lake(catalog_in_use)
+
+
+def test_a_head_of_the_same_id_after_a_restore_is_another_one(tmp_path: Path) -> None:
+    path, backup = tmp_path / "lake.sqlite", tmp_path / "backup.sqlite"
+    with Lake.create(f"sqlite:///{path}", f"{tmp_path}/data") as lake:
+        lake.create_table("t", {"id": "int64"})
+        shutil.copy(path, backup)
+        append_three(lake)
+        lake.close()
+        shutil.copy(backup, path)
+        with Lake.open(f"sqlite:///{path}") as other:
+            for _ in range(3):
+                other.append("t", {"id": [500, 600]})
+
+        lake.append("t", {"id": [7]})
+
+        assert sorted(lake.table("t").read()["id"].to_pylist()) == [7, 500, 500, 500, 600, 600, 600]
+    catalog = SqliteCatalog(path, f"{tmp_path}/data/")
+    assert row_ids(catalog) == list(range(7))
+    assert bounds(catalog) == [("7", "600")]
+
+
+def append_three(lake: Lake, **others: str) -> None:
+    """Commit often enough that statistics are remembered."""
+    for number in range(3):
+        lake.append("t", {"id": [number], **{name: [value] for name, value in others.items()}})
+
+
+def bounds(catalog: Catalog) -> list[tuple[str, str]]:
+    rows = catalog.query("SELECT min_value, max_value FROM ducklake_table_column_stats ORDER BY column_id")
+    return [(low, high) for low, high in rows]
+
+
+def row_ids(catalog: Catalog) -> list[int]:
+    return sorted(row[0] for row in catalog.query("SELECT row_id FROM ducklake_inlined_data_1_1"))
