@@ -44,7 +44,15 @@ def read_stream(spark: SparkSession, rows_per_batch: int) -> DataFrame:
     """Return a stream whose readings are numbered 0, 1, 2, …, so many in each batch."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows_per_batch)
     tasks = min(spark.sparkContext.defaultParallelism, max(1, rows_per_batch // READINGS_PER_TASK))
-    numbers = source.option("numPartitions", tasks).load().withColumnRenamed("value", "reading")
+    return _readings(source.option("numPartitions", tasks).load().withColumnRenamed("value", "reading"))
+
+
+def read_readings(spark: SparkSession, first: int, rows: int) -> DataFrame:
+    """Return so many readings from a number on, as a batch of the stream has them."""
+    return _readings(spark.range(first, first + rows, 1, 1).withColumnRenamed("id", "reading"))
+
+
+def _readings(numbers: DataFrame) -> DataFrame:
     return numbers.selectExpr(*(_typed(name, expression) for name, expression in COLUMNS.items()))
 
 
