@@ -3,15 +3,16 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 ENVIRONMENT := .venv/.stamp
+CATALOG ?= sqlite
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz lock format clean
+.PHONY: help demo test check bench bench-flush fuzz lock format clean
 
 help: ## explain the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(ENVIRONMENT) ## make a small lake in ./demo-lake, stream into it and show what is there
-	@$(BIN)/ducklake-stream demo
+demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres for PostgreSQL)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) $(ARGS)
 
 test: $(ENVIRONMENT) ## run every test, with real PostgreSQL, DuckDB and Spark (ARGS="-k name" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)
@@ -25,6 +26,9 @@ check: $(ENVIRONMENT) ## check format, lint, types, import rules and run the uni
 
 bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the floor (ARGS="--help" for the options)
 	@$(BIN)/python -m benchmarks.commit $(ARGS)
+
+bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
+	@$(BIN)/python -m benchmarks.flush $(ARGS)
 
 fuzz: $(ENVIRONMENT) ## repeat the random walks of the tests for long
 	@$(BIN)/pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)

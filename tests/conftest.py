@@ -4,7 +4,16 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.catalogs", "tests.fixtures.oracle", "tests.fixtures.pairs"]
+pytest_plugins = [
+    "tests.fixtures.postgres",
+    "tests.fixtures.catalogs",
+    "tests.fixtures.oracle",
+    "tests.fixtures.pairs",
+    "tests.fixtures.sinks",
+    "tests.fixtures.spark",
+    "tests.fixtures.drivers",
+    "tests.fixtures.ingests",
+]
 
 # Time limits belong to pytest-timeout: a step that starts DuckDB or PostgreSQL is slow the first time only.
 short = settings(deadline=None, max_examples=50, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

@@ -10,7 +10,7 @@ Exported are `Lake` and what its methods take and return; the errors are in `duc
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.errors import DuckLakeError
 from ducklake_core.lake import Lake
-from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SortKey
+from ducklake_core.model import Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
 from ducklake_core.table import Table
 from ducklake_core.transaction import Transaction
 
@@ -18,6 +18,8 @@ __all__ = [
     "CommitResult",
     "DuckLakeError",
     "Epoch",
+    "FlushResult",
+    "InlinedState",
     "Lake",
     "LedgerEntry",
     "Snapshot",

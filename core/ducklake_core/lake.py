@@ -19,12 +19,16 @@ from ducklake_core.catalog.birth import create_lake, open_lake
 from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options_store import write_option
+from ducklake_core.catalog.state_reader import read_inlined_state
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import ObjectNotFound, TerminalError
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SortKey
+from ducklake_core.flush import DEFAULT_MEMORY_BYTES
+from ducklake_core.flush_all import flush_tables
+from ducklake_core.model import Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
+from ducklake_core.retries import start_overs
 from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.table import Table
@@ -167,11 +171,31 @@ class Lake:
 
     def delete(self, table: str, where: str | Predicate | None) -> Snapshot | None:
         """Delete the rows that match a filter such as `id = 3`; None deletes all."""
-        return self._once(lambda tx: tx.delete(table, where))
+        return self._again_after_flush(lambda tx: tx.delete(table, where))
 
     def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
         """Set columns of the rows that match, all without a filter, to values or `pyarrow.compute` expressions."""
-        return self._once(lambda tx: tx.update(table, values, where))
+        return self._again_after_flush(lambda tx: tx.update(table, values, where))
+
+    # ---- inlined rows
+
+    def flush_inlined(self, table: str | None = None, *, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> FlushResult:
+        """Move inlined rows and deletes of a table to Parquet: one snapshot, in which no reader sees a difference.
+
+        None: of every table but those with the option `auto_compact` false, one snapshot each. It takes about
+        `memory_bytes` of memory, however many rows there are. Rows that are inserted meanwhile stay for the next
+        flush. When others delete inlined rows, flush or alter the table again and again, it gives up with
+        `CommitConflict` after several attempts: nothing is lost, flush later.
+        """
+        return flush_tables(self, [self.table(table).name] if table is not None else None, memory_bytes)
+
+    def inlined_state(self, table: str) -> InlinedState:
+        """Return how much of a table is in the catalog instead of in files.
+
+        It reads the inlined rows once, in three round trips. Bytes are those of rows as PostgreSQL stores them; on
+        SQLite the lengths of all values as text, without what the database adds.
+        """
+        return read_inlined_state(self.database, self.table(table).version)
 
     # ---- definition
 
@@ -224,6 +248,10 @@ class Lake:
     def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> Snapshot | None:
         """Change the type of a column or field to one that holds all its values."""
         return self._once(lambda tx: tx.promote_column(table, column, type_))
+
+    def merge_schema(self, table: str, schema: TableSchema) -> Snapshot | None:
+        """Add the columns and fields that a schema has and the table lacks, and promote types that are narrower."""
+        return self._once(lambda tx: tx.merge_schema(table, schema))
 
     def set_default(self, table: str, column: str, default: object) -> Snapshot | None:
         """Set the default of rows to come; None removes it."""
@@ -286,6 +314,13 @@ class Lake:
         with self.transaction() as tx:
             operation(tx)
         return tx.result.snapshot if tx.result else None
+
+    def _again_after_flush(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
+        """Do it once more from the new head when all that came between is a flush: the rows are the same elsewhere."""
+        for attempt in start_overs():
+            with attempt:
+                return self._once(operation)
+        raise AssertionError("unreachable")  # the policy re-raises
 
     def _scope(self, schema: str | None, table: str | None) -> tuple[str | None, int | None]:
         if table is not None:

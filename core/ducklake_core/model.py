@@ -121,13 +121,14 @@ class InlinedTable:
     """A registered table of inlined rows, and the columns (of that schema version) that it has.
 
     `stored_names`: what the database calls them, where that may differ; the reference leaves names unquoted, so that
-    PostgreSQL has them in lower case.
+    PostgreSQL has them in lower case. `partitioning`: how files of that schema version are partitioned.
     """
 
     name: str
     schema_version: int
     columns: tuple[Column, ...]
     stored_names: tuple[str, ...] = ()
+    partitioning: Partitioning | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,3 +312,35 @@ class LedgerEntry:
     snapshot_id: SnapshotId | None
     row_count: int
     committed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedState:
+    """What a table has in the catalog instead of in files: what decides when to flush it.
+
+    `rows` are row versions, `ended_rows` those of them that were deleted or updated, `file_deletes` the rows of data
+    files that are deleted by catalog rows. `size_bytes` is an estimate. `oldest` is the time of the snapshot that made
+    the oldest of all these; when that one has expired, of the first one after it that has not.
+    """
+
+    rows: int
+    ended_rows: int
+    file_deletes: int
+    size_bytes: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlushResult:
+    """What a flush did. `rows` are row versions; `file_deletes` rows of data files whose deletes are in files now.
+
+    `size_bytes` is that of all new files, `dropped_tables` are tables of inlined rows of older columns that were empty.
+    """
+
+    snapshots: tuple[Snapshot, ...] = ()
+    rows: int = 0
+    file_deletes: int = 0
+    data_files: int = 0
+    delete_files: int = 0
+    size_bytes: int = 0
+    dropped_tables: tuple[str, ...] = ()

@@ -34,6 +34,17 @@ class AddedRows:
     row_ids: np.ndarray | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AddedCount:
+    """How much a transaction adds to one table, and where."""
+
+    inlined_rows: int
+    inlined_bytes: int  # as Arrow has them
+    files: int
+    file_rows: int
+    file_bytes: int
+
+
 @dataclass(slots=True)
 class PendingTable:
     """One table of a transaction. `after` None: dropped."""
@@ -55,6 +66,15 @@ class PendingTable:
         table = self.after or self.before
         assert table is not None  # noqa: S101 # one of the two is always set
         return table
+
+    def count_added(self) -> AddedCount:
+        return AddedCount(
+            inlined_rows=sum(a.rows.num_rows for a in self.added),
+            inlined_bytes=sum(a.rows.nbytes for a in self.added),
+            files=len(self.files),
+            file_rows=sum(f.record_count for f in self.files),
+            file_bytes=sum(f.file_size_bytes for f in self.files),
+        )
 
     def end_inlined(self, inlined_table: str, row_ids: np.ndarray) -> None:
         self.inlined_ends.setdefault(inlined_table, set()).update(row_ids.tolist())

@@ -43,11 +43,13 @@ class RowChanger:
     storage: Storage
     base: SnapshotId
 
-    def append(self, pending: PendingTable, data: pa.Table, *, fill_missing: bool = False) -> None:
-        """Add rows: few of them as catalog rows, more as files."""
+    def append(
+        self, pending: PendingTable, data: pa.Table, *, fill_missing: bool = False, inline_rows: int | None = None
+    ) -> None:
+        """Add rows: few of them as catalog rows, more as files. `inline_rows` None: the table's own limit."""
         rows = conform(data, pending.table.columns, pending.table.qualified_name, fill_missing=fill_missing)
         if rows.num_rows:
-            self._add(pending, rows, None)
+            self._add(pending, rows, None, pending.row_limit if inline_rows is None else inline_rows)
 
     def delete(self, pending: PendingTable, predicate: Predicate | None) -> int:
         """Delete the rows that match; None deletes all. Return their number."""
@@ -103,14 +105,14 @@ class RowChanger:
                 changed.append((change(rows.take(hits)), row_ids))
         if changed:
             rows = pa.concat_tables([c for c, _ in changed])
-            self._add(pending, rows, np.concatenate([ids for _, ids in changed]))
+            self._add(pending, rows, np.concatenate([ids for _, ids in changed]), pending.row_limit)
             count += rows.num_rows
         return count
 
     # ---- adding
 
-    def _add(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None) -> None:
-        if rows.num_rows <= pending.row_limit and self._can_inline(pending, rows):
+    def _add(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None, row_limit: int) -> None:
+        if rows.num_rows <= row_limit and self._can_inline(pending, rows):
             pending.added.append(AddedRows(rows, row_ids))
         else:
             pending.files += self._write(pending, rows, row_ids)

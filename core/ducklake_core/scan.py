@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.dialects import driver_error
-from ducklake_core.catalog.file_reader import read_data_files, read_file_stats, read_inlined_rows
+from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
+from ducklake_core.catalog.inlined_reader import read_inlined_rows
 from ducklake_core.catalog.queries import of_table
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.files.delete_files import read_deletes

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, assert_never
 
 import pyarrow as pa
 from uuid6 import uuid7
@@ -19,6 +19,7 @@ from uuid6 import uuid7
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
+from ducklake_core.files.parquet_out import FileLayout
 from ducklake_core.model import (
     DataFileId,
     Epoch,
@@ -31,14 +32,15 @@ from ducklake_core.model import (
     TableId,
     TableVersion,
 )
-from ducklake_core.pending import PendingTable
+from ducklake_core.pending import AddedCount, PendingTable
 from ducklake_core.plan import definition
+from ducklake_core.plan.evolution import AddColumn, EvolutionStep, PromoteColumn, plan_evolution
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
-from ducklake_core.row_changes import RowChanger
+from ducklake_core.row_changes import RowChanger, file_layout
 from ducklake_core.spec.inlined import find_uninlinable
-from ducklake_core.spec.names import check_name, fold, split_path, split_table_name
+from ducklake_core.spec.names import check_name, fold, join_table_name, split_path, split_table_name
 from ducklake_core.spec.options import effective_options, inlined_row_limit
 from ducklake_core.spec.paths import directory_name, join_path
 from ducklake_core.spec.types import build_columns
@@ -143,11 +145,27 @@ class Transaction:
             self.base, tables, tuple(self._created_schemas), tuple(self._dropped_schemas), self._info, self._epoch
         )
 
+    def added(self) -> dict[str, AddedCount]:
+        """Return what this transaction adds to each table that gets rows, by its name."""
+        live = [p for p in self._tables.values() if p.after is not None]
+        counts = {join_table_name(p.table.schema_name, p.table.name): p.count_added() for p in live}
+        return {name: added for name, added in counts.items() if added.inlined_rows or added.files}
+
     # ---- data
 
-    def append(self, table: str, data: Any, *, fill_missing: bool = False) -> None:  # Any: whatever Arrow can take
-        """Add rows: Arrow data, or anything `pyarrow.table` takes. Missing columns are an error unless filled."""
-        self._rows.append(self._pending(table), to_table(data), fill_missing=fill_missing)
+    def append(
+        self,
+        table: str,
+        data: Any,  # Any: whatever Arrow can take
+        *,
+        fill_missing: bool = False,
+        inline_rows: int | None = None,
+    ) -> None:
+        """Add rows: Arrow data, or anything `pyarrow.table` takes. Missing columns are an error unless filled.
+
+        Up to `inline_rows` rows are kept in the catalog, where that can be; None: up to the table's own limit.
+        """
+        self._rows.append(self._pending(table), to_table(data), fill_missing=fill_missing, inline_rows=inline_rows)
 
     def append_files(self, table: str, files: Sequence[NewDataFile]) -> None:
         """Add data files that were written elsewhere, by executors for instance, with `write_data_files`."""
@@ -261,6 +279,22 @@ class Transaction:
         if old.type == "float32":
             self._rows.restate_bounds(self._pending(table), old.column_id)
 
+    def merge_schema(self, table: str, schema: TableSchema) -> tuple[EvolutionStep, ...]:
+        """Add the columns and struct fields that a schema has and the table lacks, and promote types that are narrower.
+
+        Nothing is ever dropped, renamed or narrowed. Return what was done.
+        """
+        steps = plan_evolution(self._pending(table).table.columns, build_columns(schema))
+        for step in steps:
+            match step:
+                case AddColumn():
+                    self.add_column(table, step.path, step.type)
+                case PromoteColumn():
+                    self.promote_column(table, step.path, step.type)
+                case _:
+                    assert_never(step)
+        return steps
+
     def set_default(self, table: str, column: str, default: object) -> None:
         self._alter(table, lambda t: definition.set_default(t, column, default))
 
@@ -295,6 +329,22 @@ class Transaction:
     def table_version(self, name: str) -> TableVersion:
         """Return a table as this transaction sees it."""
         return self._pending(name).table
+
+    def has_table(self, name: str) -> bool:
+        """Tell whether this transaction sees a table of that name."""
+        try:
+            self._pending(name)
+        except ObjectNotFound:
+            return False
+        return True
+
+    def has_schema(self, name: str) -> bool:
+        return self._find_schema(name) is not None
+
+    def file_layout(self, table: str) -> FileLayout:
+        """Return how files for `append_files` must be laid out; it travels to executors."""
+        pending = self._pending(table)
+        return file_layout(pending.table, pending.options)
 
     def _pending(self, name: str) -> PendingTable:
         self._refuse_ended()

@@ -1,26 +1,30 @@
 """The command `ducklake-stream`. It parses arguments, calls what does the work and turns errors into exit codes.
 
-Exit codes: 0 ok, 1 failure, 2 usage. Runs on the driver or on a laptop.
+Exit codes: 0 ok, 1 failure, 2 usage, 130 interrupted. Runs on the driver or on a laptop.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from ducklake_core.errors import DuckLakeError
-from ducklake_streaming.demo import Demo, DemoError, run_demo
+from ducklake_streaming.demo.place import PLACES, DemoError
+from ducklake_streaming.demo.run import Demo, run_demo
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; argparse itself exits with 2 on wrong usage."""
     options = _parser().parse_args(arguments)
     try:
-        run_demo(Demo(options.directory, batches=options.batches, rows_per_batch=options.rows_per_batch))
+        run_demo(Demo(options.directory, options.catalog, options.seconds), partial(print, flush=True))
     except (DemoError, DuckLakeError) as error:
         print(f"ducklake-stream: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell says it
     return 0
 
 
@@ -28,14 +32,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ducklake-stream", description="Stream into and out of a DuckLake.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('ducklake-streaming')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add_demo(commands.add_parser("demo", help="make a small lake, stream into it and show what is there"))
+    _add_demo(commands.add_parser("demo", help="stream into a new lake with Spark, and show it"))
     return parser
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--catalog", choices=PLACES, default="sqlite", help="where the catalog is (default: %(default)s)"
+    )
+    parser.add_argument("--seconds", type=_positive, default=20, help="of small batches (default: %(default)s)")
     parser.add_argument("--directory", type=Path, default=Path("demo-lake"), help="made anew (default: %(default)s)")
-    parser.add_argument("--batches", type=_positive, default=20, help="how many small batches (default: %(default)s)")
-    parser.add_argument("--rows-per-batch", type=_positive, default=100, help="rows in each (default: %(default)s)")
 
 
 def _positive(text: str) -> int:

@@ -23,6 +23,7 @@ from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import TypeNode, arrow_type, build_column
 from tests.fixtures.by_hand import duckdb_type
 from tests.fixtures.catalogs import Catalog, PostgresCatalog, SqliteCatalog
+from tests.fixtures.copied import read_copied
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array, type_nodes
 
@@ -209,9 +210,8 @@ def decode(catalog: Catalog, table: str, column: Column) -> pa.Array:
             rows = catalog.query(f"SELECT {column.name} FROM {table} ORDER BY row_id")
             return sqlite_values.decode_column([value for (value,) in rows], column)
         case PostgresCatalog():
-            cast = postgres_values.select_cast(column)
-            rows = catalog.query(f"SELECT {column.name}{f'::{cast}' if cast else ''} FROM {table} ORDER BY row_id")
-            return postgres_values.decode_column([value for (value,) in rows], column)
+            with psycopg.connect(catalog.database.conninfo) as connection:
+                return read_copied(connection, table, column, "row_id")
 
 
 def test_the_extension_reads_what_we_inlined(oracle: Oracle, catalog: Catalog) -> None:

@@ -8,14 +8,12 @@ from psycopg import sql
 from ducklake_core.catalog.postgres_values import (
     array_parameter,
     copy_buffer,
-    decode_column,
     encode_column,
     postgres_type,
-    select_cast,
 )
-from ducklake_core.model import Column
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.text import to_text
+from tests.fixtures.copied import read_copied
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.values import SCALAR_TYPES, column_of, sample_array
 
@@ -43,13 +41,6 @@ def create_table(connection: psycopg.Connection) -> None:
     connection.execute(sql.SQL("CREATE TABLE t ({})").format(declared))
 
 
-def read(connection: psycopg.Connection, column: Column) -> pa.Array:
-    cast = select_cast(column)
-    value = sql.SQL("{}{}").format(sql.Identifier(column.name), sql.SQL(f"::{cast}" if cast else ""))
-    rows = connection.execute(sql.SQL("SELECT {} FROM t ORDER BY ctid").format(value)).fetchall()
-    return decode_column([row[0] for row in rows], column)
-
-
 @pytest.mark.parametrize("nullable", [True, False], ids=["nulls", "no nulls"])
 @pytest.mark.parametrize("way", ["copy", "arrays"])
 def test_every_type_survives(postgres_database: PostgresDatabase, way: str, *, nullable: bool) -> None:
@@ -73,4 +64,6 @@ def test_every_type_survives(postgres_database: PostgresDatabase, way: str, *, n
             assert not result.error_message
 
         for array, column in zip(arrays, COLUMNS, strict=True):
-            assert to_text(read(connection, column), column).equals(to_text(array, column)), column.type
+            assert to_text(read_copied(connection, "t", column, "ctid"), column).equals(to_text(array, column)), (
+                column.type
+            )

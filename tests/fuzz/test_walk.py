@@ -272,11 +272,17 @@ class Walk(RuleBasedStateMachine):
 
     # The extension computes wrong delete positions when it flushes sorted tables (duckdb/ducklake#1385). A flush drops
     # tables of inlined rows that are empty now; other sessions of the extension that remember them cannot read any more
-    # ("Current transaction is aborted"), so the open one flushes here.
-    @precondition(lambda self: self._has_rows() and not self.sorted_once)
-    @rule()
-    def flush(self) -> None:
-        self.opened.execute("CALL ducklake_flush_inlined_data('lake')")
+    # ("Current transaction is aborted"): the open one flushes here, or attaches again after us.
+    @precondition(lambda self: self._has_rows())
+    @rule(actor=st.sampled_from(["us", "us", "duckdb that was open"]), memory_bytes=st.sampled_from([1, 2**28]))
+    def flush(self, actor: str, memory_bytes: int) -> None:
+        if actor == "us" or self.sorted_once:
+            dropped = self.lake.flush_inlined(memory_bytes=memory_bytes).dropped_tables
+            if dropped:
+                self.opened.detach()
+                self.opened.attach(self.catalog.attach)
+        else:
+            self.opened.execute("CALL ducklake_flush_inlined_data('lake')")
         self._check()
 
     @precondition(lambda self: self._has_rows())

@@ -4,7 +4,6 @@ import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +13,18 @@ from hypothesis import strategies as st
 from psycopg import adapt, postgres
 from psycopg.types import numeric
 
+from ducklake_core.catalog.postgres_cells import split_rows
 from ducklake_core.catalog.postgres_values import (
     Cells,
     array_parameter,
     constant_cells,
     copy_buffer,
-    decode_column,
     encode_column,
     int64_cells,
     postgres_type,
     select_cast,
 )
-from ducklake_core.errors import UnsupportedType
+from ducklake_core.errors import CorruptCatalog, UnsupportedType
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, raw_array, sample_array, type_nodes
 
@@ -213,12 +212,42 @@ def test_types_are_known_to_psycopg(type_: str) -> None:
     assert (theirs.oid, theirs.array_oid) == (ours.oid, ours.array_oid)
 
 
-def test_values_are_decoded_as_the_select_gives_them() -> None:
+def test_cells_of_a_copy_are_found_again() -> None:
+    columns = [column_of("int64", "a"), column_of("varchar", "b"), column_of("boolean", "c")]
+    arrays = [pa.array([1, None, 3]), pa.array(["", "x\0y", None]), pa.array([None, True, False])]
+    cells = [encode_column(array, column) for array, column in zip(arrays, columns, strict=True)]
+    encoded = copy_buffer(cells)
+    ends = [19, *(19 + e for e in np.cumsum([2 + 12 + 4 + 4, 2 + 4 + 7 + 5, 2 + 12 + 4 + 5]))]
+    messages = [encoded[: ends[1]], encoded[ends[1] : ends[2]], encoded[ends[2] : ends[3]], encoded[ends[3] :]]
+
+    [rows] = split_rows(messages, 3, 1000)
+
+    for index, (array, column) in enumerate(zip(arrays, columns, strict=True)):
+        assert rows.array(index, column).equals(array)
+
+
+def test_a_chunk_is_as_large_as_asked_for() -> None:
+    cells = encode_column(pa.array(range(2500)), column_of("int64"))
+    encoded = copy_buffer([cells])
+    messages = [encoded[:33], *(encoded[i : i + 14] for i in range(33, len(encoded) - 2, 14)), encoded[-2:]]
+
+    chunks = list(split_rows(messages, 1, 1000 * 14))
+
+    assert [chunk.count for chunk in chunks] == [1091, 1090, 319]
+    assert np.concatenate([chunk.int64s(0) for chunk in chunks]).tolist() == list(range(2500))
+
+
+def test_rows_of_other_columns_are_refused() -> None:
+    encoded = copy_buffer([encode_column(pa.array([1]), column_of("int64"))])
+
+    with pytest.raises(CorruptCatalog, match="not of 2 columns"):
+        list(split_rows([encoded[:-2], encoded[-2:]], 2, 100))
+
+
+def test_a_copy_without_rows() -> None:
+    assert list(split_rows([copy_buffer([encode_column(pa.array([], pa.int64()), column_of("int64"))])], 1, 100)) == []
+
+
+def test_what_a_select_casts() -> None:
     assert select_cast(column_of("decimal(9,2)")) == "text"
     assert select_cast(column_of("int32")) is None
-    assert decode_column(["1.50", None], column_of("decimal(9,2)")).to_pylist() == [Decimal("1.50"), None]
-    assert decode_column([True, None], column_of("boolean")).to_pylist() == [True, None]
-    assert decode_column([b"x\0y"], column_of("varchar")).to_pylist() == ["x\0y"]
-    assert decode_column(["2024-01-01"], column_of("date")).cast(pa.int32()).to_pylist() == [19723]
-    assert decode_column([str(UUID(int=1))], column_of("uuid")).storage.to_pylist() == [UUID(int=1).bytes]
-    assert decode_column(["1 day"], column_of("interval")).to_pylist() == [pa.MonthDayNano((0, 1, 0))]

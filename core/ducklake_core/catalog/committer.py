@@ -185,6 +185,7 @@ class Committer:
                 f"cannot commit on snapshot {staged.base.snapshot_id}: {conflict.describe()}",
                 snapshot_id=conflict.snapshot_id,
                 base=staged.base.snapshot_id,
+                is_flush=conflict.is_flush,
             )
         if moved:
             name = _names(staged)[next(iter(moved))]

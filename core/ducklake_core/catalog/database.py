@@ -6,13 +6,14 @@ A `Session` is one transaction in one `with` block: it commits only by `commit()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import psycopg
+from psycopg.abc import Buffer
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
 from sqlalchemy.pool import QueuePool
@@ -25,6 +26,8 @@ from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
 
 Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
+# Of a binary COPY: a header and a trailer in one message, the trailer alone. A row is longer.
+_EMPTY_COPY_BYTES, _TRAILER_BYTES = 21, 2
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -161,6 +164,16 @@ class Session:
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
 
+    @contextmanager
+    def copy_out(self, statement: Statement) -> Iterator[Iterable[Buffer]]:
+        """Give the messages of a COPY of a query's rows in PostgreSQL's binary format, as they come; one per row."""
+        compiled = statement.executable.compile(dialect=self._connection.dialect)  # type: ignore[attr-defined] # Executable lacks it in the stubs
+        parameters = compiled.construct_params(cast("Mapping[str, Any]", statement.parameters))
+        bound = psycopg.ClientCursor(self.driver).mogrify(str(compiled), parameters)  # COPY takes no parameters
+        self.begin()
+        with self.driver.cursor().copy(f"COPY ({bound}) TO STDOUT (FORMAT BINARY)") as copy:
+            yield _messages(copy, self.driver.pgconn)
+
     def write_and_commit(
         self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]] = tuple
     ) -> None:
@@ -252,6 +265,19 @@ class Session:
         if wire is None:
             wire = self._connection.info["wire"] = Wire(self.driver)
         return wire
+
+
+def _messages(copy: psycopg.Copy, pgconn: psycopg.pq.abc.PGconn) -> Iterator[Buffer]:
+    """Yield the messages of a binary COPY straight from libpq, up to its trailer; psycopg reads the end and errors.
+
+    psycopg would wait for each message by itself, which takes longer than to decode it.
+    """
+    count, message = pgconn.get_copy_data(0)
+    yield message
+    if count != _EMPTY_COPY_BYTES:
+        while (found := pgconn.get_copy_data(0))[0] > _TRAILER_BYTES:
+            yield found[1]
+    yield from copy
 
 
 def table_exists(session: Session, name: str) -> bool:

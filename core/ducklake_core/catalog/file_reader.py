@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
-from sqlalchemy import Select, String, Table, bindparam, select
-from sqlalchemy import cast as sql_cast
+from sqlalchemy import Select, Table, bindparam, select
 
-from ducklake_core.catalog import postgres_values, queries, sqlite_values
-from ducklake_core.catalog.database import Row, Session, Statement, exists_statement
-from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table, user_columns
+from ducklake_core.catalog import queries
+from ducklake_core.catalog.database import Row, Session, Statement, exists_statement, table_exists
+from ducklake_core.catalog.inlined_tables import inlined_delete_table
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import (
-    Column,
     ColumnId,
     ColumnStats,
     DataFile,
     DataFileId,
     DeleteFile,
-    InlinedTable,
     NameMapping,
     NameMappingEntry,
     SnapshotId,
@@ -72,48 +68,29 @@ def read_file_stats(
     return stats
 
 
-def read_inlined_rows(
-    session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
-) -> tuple[pa.Table, np.ndarray]:
-    """Return live rows with the chosen columns (as the inlined table has them), and their row ids."""
-    query = _select_inlined(
-        inlined.name,
-        inlined.columns,
-        tuple(c.column_id for c in columns),
-        session.dialect.name,
-        session.database.url.metadata_schema,
-        inlined.stored_names,
-    )
-    rows = session.query(query, snapshot=snapshot)
-    decode = postgres_values.decode_column if session.dialect.name == "postgresql" else sqlite_values.decode_column
-    arrays = [decode([row[index] for row in rows], column) for index, column in enumerate(columns, 1)]
-    row_ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-    return pa.table(arrays, names=[c.name for c in columns]) if columns else _no_columns(len(rows)), row_ids
+def read_inlined_file_deletes(
+    session: Session, table: TableVersion, snapshot: SnapshotId
+) -> tuple[list[tuple[DataFile, np.ndarray, np.ndarray]], int]:
+    """Return the inlined deletes begun by a snapshot: by data file, live or ended, positions and deleting snapshots.
+
+    The number is that of all of them; some may be of files that are gone for good.
+    """
+    if not table_exists(session, f"ducklake_inlined_delete_{table.table_id}"):
+        return [], 0
+    deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
+    parameters = {"table_id": table.table_id, "snapshot": snapshot}
+    statements = [
+        Statement(_select_all_deletes(deletes), {"snapshot": snapshot}),
+        Statement(queries.data_files_among(session.tables, deletes), parameters),
+    ]
+    found, files = session.run(statements)
+    cells = np.asarray([tuple(row) for row in found], np.int64).reshape(-1, 3)
+    by_file = {file_id: cells[cells[:, 0] == file_id] for file_id in np.unique(cells[:, 0]).tolist()}
+    data_files = [_data_file_of(row, table, {row[14]: _NO_MAPPING}, {}, ()) for row in files]
+    return [(f, by_file[f.data_file_id][:, 1], by_file[f.data_file_id][:, 2]) for f in data_files], len(found)
 
 
-def _no_columns(rows: int) -> pa.Table:
-    return pa.table({"": pa.nulls(rows)}).select([])
-
-
-@cache
-def _select_inlined(
-    name: str,
-    columns: tuple[Column, ...],
-    chosen: tuple[ColumnId, ...],
-    dialect: str,
-    schema: str | None,
-    stored_names: tuple[str, ...],
-) -> Select[tuple[object, ...]]:
-    table = inlined_table(name, columns, dialect, schema, stored_names)
-    by_id = {c.column_id: (sql_column, c) for sql_column, c in zip(user_columns(table), columns, strict=True)}
-    picked = [_selected(*by_id[i], dialect) for i in chosen]
-    return select(table.c.row_id, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
-
-
-def _selected(sql_column: object, column: Column, dialect: str) -> object:
-    if dialect == "postgresql" and postgres_values.select_cast(column) is not None:
-        return sql_cast(sql_column, String)
-    return sql_column
+_NO_MAPPING = NameMapping(-1, ())  # who only deletes positions need not know the columns
 
 
 def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId) -> Mapping[int, tuple[int, ...]]:
@@ -127,6 +104,12 @@ def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId
 @cache
 def _select_deletes(table: Table) -> Select[tuple[int, int]]:
     return select(table.c.file_id, table.c.row_id).where(table.c.begin_snapshot <= bindparam("snapshot"))
+
+
+@cache
+def _select_all_deletes(table: Table) -> Select[tuple[int, int, int]]:
+    found = select(table.c.file_id, table.c.row_id, table.c.begin_snapshot)
+    return found.where(table.c.begin_snapshot <= bindparam("snapshot")).order_by(table.c.begin_snapshot)
 
 
 def _data_file_of(

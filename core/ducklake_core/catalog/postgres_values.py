@@ -1,5 +1,6 @@
-"""Arrow values ⇄ PostgreSQL's binary format, a column at a time. Pure; runs where the commit runs.
+"""Arrow values → PostgreSQL's binary format, a column at a time. Pure; runs where the commit runs.
 
+`postgres_cells` has the way back.
 A cell is `int32 length + bytes`, NULL is the length -1: the same in COPY (`copy_buffer`) and in array parameters
 (`array_parameter`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
 """
@@ -21,8 +22,8 @@ from ducklake_core.model import Column
 from ducklake_core.spec.arrays import has_text, plain, single
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.temporal_text import parse_timetz
-from ducklake_core.spec.text import from_text, to_text
-from ducklake_core.spec.types import arrow_type, decimal_parameters
+from ducklake_core.spec.text import to_text
+from ducklake_core.spec.types import decimal_parameters
 
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_TRAILER = b"\xff\xff"
@@ -350,25 +351,13 @@ _ENCODERS: Mapping[str, Encoder] = {
 }
 
 
-# ------------------------------------------------------------------------------------------- decode
+# ------------------------------------------------------------------------------------------- the way back
 
 
 def select_cast(column: Column) -> str | None:
-    """Return the type to which a SELECT casts the column before `decode_column` reads it, None for no cast.
+    """Return the type to which a SELECT casts the column before `postgres_cells` reads it, None for no cast.
 
-    As text, since psycopg's own values are slow to make (decimal, uuid) or cannot hold all (`24:00:00`, months).
+    As text, since their binary forms are not Arrow's: digits in base 10000, an offset, months beside days.
     """
     name = postgres_type(column).name
-    return "text" if name in ("NUMERIC", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "UUID") else None
-
-
-def decode_column(values: list[object], column: Column) -> pa.Array:
-    """Return the Arrow array of `arrow_type(column)` of values that psycopg read, with `select_cast` applied."""
-    name = postgres_type(column).name
-    type_ = arrow_type(column)
-    if name == "BYTEA":
-        array = pa.array(values, pa.binary())
-        return array if column.type == "blob" else from_text(array.cast(pa.string()), column)
-    if name == "VARCHAR" or select_cast(column) is not None:
-        return from_text(pa.array(values, pa.string()), column)
-    return pa.array(values, type_)
+    return "text" if name in ("NUMERIC", "TIME WITH TIME ZONE", "INTERVAL") else None

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from typing import Any
 
-from sqlalchemy import BigInteger, BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    func,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy import cast as sql_cast
 
 from ducklake_core.spec.tables import CatalogTables
@@ -143,6 +156,18 @@ def tags_of(t: CatalogTables) -> Select[Any]:
 @cache
 def data_files(t: CatalogTables) -> Select[Any]:
     """The data files live at `snapshot`, each with its live delete file if it has one."""
+    return _data_files(t, live_at(t.ducklake_delete_file)).where(live_at(t.ducklake_data_file))
+
+
+@cache
+def data_files_among(t: CatalogTables, file_ids: Table) -> Select[Any]:
+    """The data files, live or ended, that a table of inlined deletes names, each with the delete file it has now."""
+    named = select(file_ids.c.file_id).where(file_ids.c.begin_snapshot <= bindparam("snapshot"))
+    files = _data_files(t, t.ducklake_delete_file.c.end_snapshot.is_(None))
+    return files.where(t.ducklake_data_file.c.data_file_id.in_(named))
+
+
+def _data_files(t: CatalogTables, delete_is_live: ColumnElement[bool]) -> Select[Any]:
     d, x = t.ducklake_data_file, t.ducklake_delete_file
     deletes = (
         x.c.delete_file_id,
@@ -153,13 +178,9 @@ def data_files(t: CatalogTables) -> Select[Any]:
         x.c.delete_count,
         x.c.encryption_key.label("delete_key"),
     )
-    joined = d.outerjoin(x, and_(x.c.data_file_id == d.c.data_file_id, live_at(x)))
-    return (
-        select(d, *deletes)
-        .select_from(joined)
-        .where(d.c.table_id == bindparam("table_id"), live_at(d))
-        .order_by(d.c.data_file_id)
-    )
+    joined = d.outerjoin(x, and_(x.c.data_file_id == d.c.data_file_id, delete_is_live))
+    found = select(d, *deletes).select_from(joined).where(d.c.table_id == bindparam("table_id"))
+    return found.order_by(d.c.data_file_id)
 
 
 @cache
@@ -202,3 +223,29 @@ def inlined_totals(inlined: Table) -> Select[Any]:
     """The row versions of an inlined table, and where their row ids end."""
     totals: list[ColumnElement[Any]] = [func.count(), func.coalesce(func.max(inlined.c.row_id) + 1, 0)]
     return select(*totals).select_from(inlined)
+
+
+def row_count_and_bytes(inlined: Table, dialect: str) -> Select[Any]:
+    """The row versions of an inlined table, and an estimate of their bytes.
+
+    On PostgreSQL the size of each row as stored; SQLite does not tell, so the length of each value in characters.
+    """
+    if dialect == "postgresql":
+        size: ColumnElement[Any] = func.pg_column_size(inlined.table_valued())
+    else:
+        size = reduce(add, (func.coalesce(func.length(column), 0) for column in inlined.columns))
+    totals: list[ColumnElement[Any]] = [func.count(), func.coalesce(sql_cast(func.sum(size), BigInteger), 0)]
+    return select(*totals).select_from(inlined)
+
+
+def inlined_state(t: CatalogTables, inlined: Table, dialect: str) -> Select[Any]:
+    """Row versions and bytes of an inlined table, how many have ended, and the time of the oldest one's snapshot.
+
+    Where that snapshot has expired, of the first one after it that has not.
+    """
+    snapshot = t.ducklake_snapshot
+    oldest = select(func.min(inlined.c.begin_snapshot)).scalar_subquery()
+    time = select(snapshot.c.snapshot_time).where(snapshot.c.snapshot_id >= oldest)
+    ended = func.count(inlined.c.end_snapshot) if "end_snapshot" in inlined.c else literal(0)
+    first = time.order_by(snapshot.c.snapshot_id).limit(1).scalar_subquery()
+    return row_count_and_bytes(inlined, dialect).add_columns(ended, first)

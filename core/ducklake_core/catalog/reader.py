@@ -269,7 +269,9 @@ def _inlined_tables(found: Mapping[str, Sequence[Row]], table_begin: int, name: 
     for _table_id, inlined_name, version in sorted(found["ducklake_inlined_data_tables"], key=lambda r: r[2]):
         # A table made lazily by an insert has no schema version of its own: the definition of the newest one before it.
         begin = max((b for v, b in begins.items() if v <= version), default=table_begin)
-        tables.append(InlinedTable(inlined_name, version, columns_at(found["ducklake_column"], begin, name)))
+        columns = columns_at(found["ducklake_column"], begin, name)
+        partitioning = _partitioning_at(found, SnapshotId(begin))
+        tables.append(InlinedTable(inlined_name, version, columns, partitioning=partitioning))
     return tuple(tables)
 
 

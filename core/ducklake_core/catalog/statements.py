@@ -34,6 +34,8 @@ from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
+    DeleteInlined,
+    DeleteInlinedDeletes,
     DeleteRows,
     EndInlined,
     EndRows,
@@ -53,7 +55,7 @@ def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Stateme
     return [statement for write in writes for statement in statements_of(session, write)]
 
 
-def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # one case per kind of write
+def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noqa: C901 # one case per kind of write
     """Yield the statements of one write."""
     match write:
         case InsertRows():
@@ -74,6 +76,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # one
             yield _end_inlined(session, write)
         case InsertInlinedDeletes():
             yield from _insert_inlined_deletes(session, write)
+        case DeleteInlined() | DeleteInlinedDeletes():
+            yield _delete_flushed(session, write)
         case StatsChange():
             yield from statements_of_all(session, stats_writes(write))
         case _:
@@ -149,6 +153,20 @@ def _end(table: Table, keys: tuple[str, ...]) -> Update:
 @lru_cache(maxsize=256)
 def _delete(table: Table, keys: tuple[str, ...]) -> Delete:
     return delete(table).where(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
+
+
+def _delete_flushed(session: Session, write: DeleteInlined | DeleteInlinedDeletes) -> Statement:
+    schema = session.database.url.metadata_schema
+    if isinstance(write, DeleteInlined):
+        table = inlined_table(write.name, (), session.dialect.name, schema)
+    else:
+        table = inlined_delete_table(write.table_id, schema)
+    return Statement(_delete_begun(table), {"through": write.through})
+
+
+@lru_cache(maxsize=512)
+def _delete_begun(table: Table) -> Delete:
+    return delete(table).where(table.c.begin_snapshot <= bindparam("through"))
 
 
 @lru_cache(maxsize=512)

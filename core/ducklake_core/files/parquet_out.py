@@ -6,36 +6,21 @@ Runs on driver and executors; needs no catalog. What the files hold is decided i
 
 from __future__ import annotations
 
-import base64
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow.parquet import encryption
 
 from ducklake_core.errors import SchemaMismatch, UnsupportedType
 from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_partition
-from ducklake_core.files.parquet_form import find_unwritable, parquet_field, to_parquet_form
-from ducklake_core.files.paths import hive_directory, hive_keys, new_data_file_name
-from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, merge_bounds, paths_without_nan
+from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
+from ducklake_core.files.parquet_form import find_unwritable, to_parquet_form
+from ducklake_core.files.paths import new_data_file_name
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
-from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
-from ducklake_core.spec.types import FIELD_ID, ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
+from ducklake_core.model import Column, NewDataFile
+from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
-
-@dataclass(frozen=True, slots=True)
-class FileLayout:
-    """How the rows of one table are laid out in files. Small and frozen: it travels to executors."""
-
-    directory: str  # the table's, with a trailing slash
-    columns: tuple[Column, ...]
-    partitioning: Partitioning | None = None
-    sort_order: SortOrder | None = None
-    options: WriteOptions = field(default_factory=WriteOptions)
+__all__ = ["FileLayout", "write_data_files", "write_record_batches"]
 
 
 def write_data_files(
@@ -121,84 +106,8 @@ def _write_file(
     storage: Storage, layout: FileLayout, rows: pa.Table, values: PartitionValues | None, new_name: Callable[[], str]
 ) -> NewDataFile:
     """Write the first of the rows, row group by row group, until the file has its target size."""
-    path = _directory_of(layout, values) + new_name()
-    key = secrets.token_bytes(16) if layout.options.encrypted else None
-    footers: list[pq.FileMetaData] = []
-    bounds: list[list[Bounds]] = []
-    count, step = 0, _rows_per_group(rows, layout.options)
-    with storage.open_output(layout.directory + path) as sink:
-        with _writer(sink, layout, rows, key, footers) as writer:
-            while count < len(rows) and sink.tell() < layout.options.target_file_bytes:
-                group = rows.slice(count, step)
-                writer.write_table(_stored(group, layout.columns), row_group_size=step)
-                bounds.append(bounds_of(layout.columns, group))
-                count += len(group)
-        size_bytes = sink.tell()
-    return NewDataFile(
-        path=path,
-        path_is_relative=True,
-        record_count=count,
-        file_size_bytes=size_bytes,
-        footer_size=footer_size(storage, layout.directory + path, size_bytes),
-        column_stats=column_stats(layout.columns, merge_bounds(bounds, layout.columns), footers[0]),
-        partition_values=values,
-        has_row_ids=ROW_ID_NAME in rows.column_names,
-        encryption_key=None if key is None else base64.b64encode(key).decode(),
-    )
-
-
-def footer_size(storage: Storage, path: str, size_bytes: int) -> int:
-    """Return the length that a Parquet file gives for its footer, in the four bytes before the final magic."""
-    with storage.open_input(path) as source:
-        source.seek(size_bytes - 8)
-        return int.from_bytes(source.read(4), "little")
-
-
-def _writer(
-    sink: pa.NativeFile, layout: FileLayout, rows: pa.Table, key: bytes | None, footers: list[pq.FileMetaData]
-) -> pq.ParquetWriter:
-    secret = None if key is None else encryption.create_encryption_properties(footer_key=key)
-    return pq.ParquetWriter(
-        sink,
-        _stored_schema(layout.columns, rows),
-        compression=layout.options.compression,
-        compression_level=layout.options.compression_level,
-        data_page_version=layout.options.data_page_version,
-        store_decimal_as_integer=True,
-        store_schema=False,  # the catalog has the schema; Arrow's copy could only contradict it
-        write_statistics=_with_statistics(layout.columns, rows),
-        encryption_properties=secret,
-        metadata_collector=footers,
-    )
-
-
-def _with_statistics(columns: Sequence[Column], rows: pa.Table) -> bool | list[str]:
-    has_floats = any(leaf.type.startswith("float") for column in columns for leaf in column.leaves())
-    return paths_without_nan(columns, rows) if has_floats else True
-
-
-def _directory_of(layout: FileLayout, values: PartitionValues | None) -> str:
-    if layout.partitioning is None or values is None or not layout.options.hive_directories:
-        return ""
-    return hive_directory(hive_keys(layout.partitioning.keys, layout.columns), values)
-
-
-def _rows_per_group(rows: pa.Table, options: WriteOptions) -> int:
-    """Return how many rows make a row group: as many as the option says, unless they were larger than allowed."""
-    limit = min(options.row_group_bytes or options.target_file_bytes, options.target_file_bytes)
-    return max(1, min(options.row_group_rows, limit * len(rows) // max(1, int(rows.nbytes))))
-
-
-def _stored(rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
-    arrays = [to_parquet_form(rows.column(column.name), column) for column in columns]
-    internal = [rows.column(index) for index in range(len(columns), rows.num_columns)]
-    return pa.Table.from_arrays(arrays + internal, schema=_stored_schema(columns, rows))
-
-
-def _stored_schema(columns: Sequence[Column], rows: pa.Table) -> pa.Schema:
-    internal = [
-        pa.field(name, pa.int64(), metadata={FIELD_ID: str(field_id).encode()})
-        for name, field_id in ((ROW_ID_NAME, ROW_ID_FIELD), (SNAPSHOT_ID_NAME, SNAPSHOT_ID_FIELD))
-        if name in rows.column_names
-    ]
-    return pa.schema([*(parquet_field(column) for column in columns), *internal])
+    step = rows_per_group(rows, layout.options)
+    with OpenFile(storage, layout, rows, values, new_name) as file:
+        while file.record_count < len(rows) and not file.is_full:
+            file.write(rows.slice(file.record_count, step))
+        return file.finish()

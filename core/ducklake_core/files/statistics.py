@@ -49,15 +49,9 @@ def merge_bounds(parts: Sequence[Sequence[Bounds]], columns: Sequence[Column]) -
     return [_merged(list(bounds), leaf) for bounds, leaf in zip(zip(*parts, strict=True), leaves, strict=True)]
 
 
-def paths_without_nan(columns: Sequence[Column], table: pa.Table) -> list[str]:
-    """Return the Parquet paths of the leaves whose statistics a file may carry.
-
-    Writers leave NaN out of a file's own statistics, and DuckDB, to which NaN is the greatest number, would skip row
-    groups that hold one.
-    """
-    bounds = bounds_of(columns, table)
-    paths = [path for column in columns for path in _paths(column, column.name)]
-    return [path for path, bound in zip(paths, bounds, strict=True) if not bound.has_nan]
+def leaf_paths(columns: Sequence[Column]) -> list[str]:
+    """Return the Parquet paths of the leaves, in the order of the file's columns."""
+    return [path for column in columns for path in _paths(column, column.name)]
 
 
 def _paths(column: Column, path: str) -> Iterator[str]:
@@ -112,7 +106,7 @@ def _merged(parts: Sequence[Bounds], leaf: Column) -> Bounds:
 
 def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> ColumnStats:
     chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
-    lower, upper = _texts(bound.extremes, leaf)
+    lower, upper = bound_texts(bound.extremes, leaf)
     return ColumnStats(
         leaf.column_id,
         value_count=bound.value_count,
@@ -124,8 +118,8 @@ def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> 
     )
 
 
-def _texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:
-    """Return both bounds as text, or neither."""
+def bound_texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | None]:
+    """Return the least and the greatest value, given as an array of both, as text; or neither."""
     if len(extremes) == 0:
         return None, None
     if leaf.type == "blob":

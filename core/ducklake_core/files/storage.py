@@ -75,6 +75,19 @@ class Storage:
             raise UnreadableFile(f"file '{path}' does not exist", path=path)
         return int(info.size)
 
+    def files_in(self, directory: str) -> list[str]:
+        """Return the names of the files right in a directory, sorted; none when there is no such directory."""
+        selector = pafs.FileSelector(self._key(directory).rstrip("/"), allow_not_found=True)
+        try:
+            found = self._filesystem.get_file_info(selector)
+        except OSError as error:
+            raise _unreadable(directory, error) from error
+        return sorted(info.base_name for info in found if info.type == pafs.FileType.File)
+
+    @property
+    def is_local(self) -> bool:
+        return _scheme(self.root) in ("", "file")
+
     def remove(self, path: str) -> None:
         """Delete a file; raise UnreadableFile when that fails."""
         try:

@@ -29,6 +29,7 @@ from ducklake_core.plan.definition_rows import (
     has_new_version,
     has_same_columns,
 )
+from ducklake_core.plan.flush_rows import flush_writes
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
 from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
@@ -78,6 +79,7 @@ def _table_changes(table: StagedTable) -> Iterator[TableChange]:
         (ChangeKind.DELETED_FROM_TABLE, writes.has_file_deletes),
         (ChangeKind.INLINED_INSERT, bool(writes.inlined)),
         (ChangeKind.INLINED_DELETE, writes.has_inlined_deletes),
+        (ChangeKind.INLINE_FLUSH, writes.flush is not None),
     )
     for kind, happened in kinds:
         if happened:
@@ -209,6 +211,10 @@ class _Planner:
         yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
         if writes.files or writes.inlined:
             yield StatsChange(after, writes, stats, next_row_id)
+        if writes.flush is not None:
+            first_file_id = self.next_file_id
+            self.next_file_id += writes.flush.file_count
+            yield from flush_writes(after, writes.flush, stats, first_file_id, self.now)
 
 
 def _row_ids(rows: InlinedRows, first: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

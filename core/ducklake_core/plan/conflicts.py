@@ -7,7 +7,7 @@ our plan was made from rows, files or columns that are no longer so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ducklake_core.model import SnapshotId
@@ -25,6 +25,7 @@ class Conflict:
     other: TableChange
     mine: TableChange
     subject: str  # "table 'main.orders'"
+    is_flush: bool = False  # its snapshot flushed the table: the rows are the same, elsewhere
 
     def describe(self) -> str:
         """Say what happened, as in `table 'main.orders' was dropped in snapshot 977`."""
@@ -42,17 +43,31 @@ def find_conflict(
 ) -> Conflict | None:
     """Return the first change since the base that makes one of ours invalid, None when ours may follow.
 
+    One with a flush, after which a change can be made again from the new head, is returned only if there is no other.
+
     `names` has the name of every schema of the base by its id, else its drop is not seen to conflict with creations
     in it, and those of tables (`main.orders`) for the message. Ids of objects that we create are negative.
     A rename, ours or another's, is a created table with an `object_id` (see `mark_renames`); it counts as an alter.
     `resting` are the tables whose new definition was checked against their rows: rows that came since forbid it.
     """
+    found = _find_conflicts(mine, others, names, resting)
+    first = next(found, None)
+    return next((c for c in found if not c.is_flush), first) if first is not None and first.is_flush else first
+
+
+def _find_conflicts(
+    mine: Sequence[TableChange],
+    others: Sequence[SnapshotChanges],
+    names: Mapping[int, str],
+    resting: frozenset[int],
+) -> Iterator[Conflict]:
     for snapshot_id, changes in others:
+        flushed = {change.object_id for change in changes if change.kind in _FLUSH}
         for other in changes:
             for own in mine:
                 if _conflicts(own, other, names) or _adds_beneath(own, other, resting):
-                    return Conflict(snapshot_id, other, own, _subject(other, names))
-    return None
+                    is_flush = other.object_id in flushed and other.kind in _FLUSH | _DELETE
+                    yield Conflict(snapshot_id, other, own, _subject(other, names), is_flush)
 
 
 def mark_renames(

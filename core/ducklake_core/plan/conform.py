@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +26,7 @@ from ducklake_core.spec.types import arrow_schema, arrow_type, is_list
 def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_missing: bool = False) -> pa.Table:
     """Return the data with exactly the table's columns, in its order and types.
 
-    `fill_missing` gives columns that the data lacks their defaults, else they are an error.
+    `fill_missing` gives columns that the data lacks their defaults, and fields of structs null; else they are an error.
     """
     if _has_same_shape(data.schema, columns):
         _refuse_values(data, columns, table_name)
@@ -41,7 +42,9 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     for column in columns:
         index = found.get(column.name)
         array = (
-            _default(column, data.num_rows) if index is None else conform_column(data.column(index), column, table_name)
+            _default(column, data.num_rows)
+            if index is None
+            else conform_column(data.column(index), column, table_name, fill_missing=fill_missing)
         )
         _refuse_nulls(array, column, table_name)
         arrays.append(array)
@@ -76,11 +79,14 @@ def _refuse_values(data: pa.Table, columns: Sequence[Column], table_name: str) -
         _refuse_nulls(data.column(index), columns[index], table_name)
 
 
-def conform_column(array: pa.ChunkedArray, column: Column, table_name: str) -> pa.ChunkedArray:
+def conform_column(
+    array: pa.ChunkedArray, column: Column, table_name: str, *, fill_missing: bool = False
+) -> pa.ChunkedArray:
     """Return one column in the table's type; the common case copies nothing."""
     target = arrow_type(column)
     if array.type != target:
-        chunks = [_conform(chunk, column, f"{table_name}.{column.name}") for chunk in array.chunks]
+        path = f"{table_name}.{column.name}"
+        chunks = [_conform(chunk, column, path, fill_missing=fill_missing) for chunk in array.chunks]
         array = pa.chunked_array(chunks, type=target)
     _refuse_impossible(array, column, table_name)
     return array
@@ -173,38 +179,48 @@ def _refuse_nulls(array: pa.ChunkedArray, column: Column, table_name: str) -> No
 # ------------------------------------------------------------------------------------------- one array
 
 
-def _conform(array: pa.Array, column: Column, path: str) -> pa.Array:
+def _conform(array: pa.Array, column: Column, path: str, *, fill_missing: bool) -> pa.Array:
     target = arrow_type(column)
     if array.type == target:
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if pa.types.is_dictionary(array.type):
-        return _conform(array.dictionary_decode(), column, path)
+        return _conform(array.dictionary_decode(), column, path, fill_missing=fill_missing)
     if column.is_nested:
-        return _conform_nested(array, column, path)
+        return _conform_nested(array, column, path, fill_missing=fill_missing)
     return _conform_scalar(array, column, path)
 
 
-def _conform_nested(array: pa.Array, column: Column, path: str) -> pa.Array:
+def _conform_nested(array: pa.Array, column: Column, path: str, *, fill_missing: bool) -> pa.Array:
     type_, target = array.type, arrow_type(column)
     array = pa.concat_arrays([array]) if array.offset else array  # a slice's children are not sliced
+    go = partial(_conform, fill_missing=fill_missing)
     if column.type == "struct" and pa.types.is_struct(type_):
-        found = _match_names([f.name for f in type_], column.children, path)
-        missing = [c.name for c in column.children if c.name not in found]
-        if missing:
-            raise SchemaMismatch(f"the data for '{path}' lacks fields {_quoted(missing)}", columns=missing)
-        parts = [_conform(array.field(found[c.name]), c, f"{path}.{c.name}") for c in column.children]
+        parts = _conform_fields(array, column, path, fill_missing=fill_missing)
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
     if column.type == "list" and is_list(type_):
         plain_list = array.cast(pa.list_(type_.value_type))
-        values = _conform(plain_list.values, column.children[0], f"{path}.element")
+        values = go(plain_list.values, column.children[0], f"{path}.element")
         return pa.ListArray.from_arrays(plain_list.offsets, values, type=target, mask=_mask(plain_list))
     if column.type == "map" and pa.types.is_map(type_):
         key, value = column.children
-        keys, items = _conform(array.keys, key, f"{path}.key"), _conform(array.items, value, f"{path}.value")
+        keys, items = go(array.keys, key, f"{path}.key"), go(array.items, value, f"{path}.value")
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=_mask(array))
     raise _mismatch(path, column.type, type_)
+
+
+def _conform_fields(array: pa.Array, column: Column, path: str, *, fill_missing: bool) -> list[pa.Array]:
+    found = _match_names([f.name for f in array.type], column.children, path)
+    missing = [c.name for c in column.children if c.name not in found]
+    if missing and not fill_missing:
+        raise SchemaMismatch(f"the data for '{path}' lacks fields {_quoted(missing)}", columns=missing)
+    return [
+        _conform(array.field(found[c.name]), c, f"{path}.{c.name}", fill_missing=fill_missing)
+        if c.name in found
+        else pa.nulls(len(array), arrow_type(c))
+        for c in column.children
+    ]
 
 
 def _mask(array: pa.Array) -> pa.Array | None:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from ducklake_core.model import ColumnStats, NewDataFile, SnapshotId, TableColumnStats, TableStats, TableVersion
+from ducklake_core.model import (
+    ColumnStats,
+    NewDataFile,
+    NewDeleteFile,
+    SnapshotId,
+    TableColumnStats,
+    TableId,
+    TableStats,
+    TableVersion,
+)
 from ducklake_core.plan.staged import ReplacedDeletes, RestatedBounds, TableWrites
 from ducklake_core.plan.statistics import changed_stats, widened_float
 from ducklake_core.plan.stats_change import StatsChange
@@ -22,18 +31,38 @@ from ducklake_core.plan.writes import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """A new data file and what the commit says of it."""
+
+    file: NewDataFile
+    begin: SnapshotId
+    row_id_start: int
+    partition_id: int | None = None
+    partial_max: SnapshotId | None = None
+
+
 def data_file_writes(
     table: TableVersion, files: Sequence[NewDataFile], first_file_id: int, next_row_id: int, snapshot: SnapshotId
 ) -> Iterator[Write]:
     """Yield the rows of new data files; their row ids follow each other from `next_row_id`."""
-    rows, stats, values = [], [], []
-    for file_id, file in enumerate(files, first_file_id):
-        identity = {"data_file_id": file_id, "table_id": table.table_id}
-        rows.append({**identity, **_file_facts(table, file, next_row_id, snapshot)})
-        stats += [{**identity, **_file_stats(s)} for s in file.column_stats]
-        for index, value in enumerate(file.partition_values or ()):
-            values.append({**identity, "partition_key_index": index, "partition_value": value})
+    partition_id = table.partitioning.partition_id if table.partitioning else None
+    placed = []
+    for file in files:
+        placed.append(PlacedFile(file, snapshot, next_row_id, partition_id))
         next_row_id += file.record_count
+    return placed_file_writes(table.table_id, placed, first_file_id)
+
+
+def placed_file_writes(table_id: TableId, placed: Sequence[PlacedFile], first_file_id: int) -> Iterator[Write]:
+    """Yield the rows of new data files, their statistics and partition values."""
+    rows, stats, values = [], [], []
+    for file_id, one in enumerate(placed, first_file_id):
+        identity = {"data_file_id": file_id, "table_id": table_id}
+        rows.append({**identity, **_file_facts(one)})
+        stats += [{**identity, **_file_stats(s)} for s in one.file.column_stats]
+        for index, value in enumerate(one.file.partition_values or ()):
+            values.append({**identity, "partition_key_index": index, "partition_value": value})
     for name, found in (
         ("ducklake_data_file", rows),
         ("ducklake_file_column_stats", stats),
@@ -43,10 +72,10 @@ def data_file_writes(
             yield InsertRows(name, tuple(found))
 
 
-def _file_facts(table: TableVersion, file: NewDataFile, row_id_start: int, snapshot: SnapshotId) -> dict[str, Any]:
-    is_partitioned = file.partition_values is not None and table.partitioning is not None
+def _file_facts(placed: PlacedFile) -> dict[str, Any]:
+    file = placed.file
     return {
-        "begin_snapshot": snapshot,
+        "begin_snapshot": placed.begin,
         "end_snapshot": None,
         "file_order": None,
         "path": file.path,
@@ -55,11 +84,11 @@ def _file_facts(table: TableVersion, file: NewDataFile, row_id_start: int, snaps
         "record_count": file.record_count,
         "file_size_bytes": file.file_size_bytes,
         "footer_size": file.footer_size,
-        "row_id_start": row_id_start,
-        "partition_id": table.partitioning.partition_id if is_partitioned and table.partitioning else None,
+        "row_id_start": placed.row_id_start,
+        "partition_id": None if file.partition_values is None else placed.partition_id,
         "encryption_key": file.encryption_key,
         "mapping_id": None,
-        "partial_max": None,
+        "partial_max": placed.partial_max,
     }
 
 
@@ -97,20 +126,35 @@ def _replace_deletes(
     old, new = deletes.replaced, deletes.new_file
     if old is not None:
         yield DeleteRows("ducklake_delete_file", ({"delete_file_id": old.delete_file_id},))
-        scheduled = {
-            "data_file_id": old.delete_file_id,
-            "path": deletes.scheduled_path,
-            "path_is_relative": deletes.scheduled_path_is_relative,
-            "schedule_start": now,
-        }
+        scheduled = scheduled_row(
+            old.delete_file_id, deletes.scheduled_path, now, is_relative=deletes.scheduled_path_is_relative
+        )
         yield InsertRows("ducklake_files_scheduled_for_deletion", (scheduled,))
-    row = {
+    # History is inside the merged file: its row begins where the replaced one began.
+    begin = snapshot if old is None else old.begin_snapshot
+    last = None if old is None else snapshot
+    row = delete_file_row(table.table_id, file_id, deletes.data_file_id, new, begin, last)
+    yield InsertRows("ducklake_delete_file", (row,))
+
+
+def scheduled_row(file_id: int, path: str, now: datetime, *, is_relative: bool) -> dict[str, Any]:
+    return {"data_file_id": file_id, "path": path, "path_is_relative": is_relative, "schedule_start": now}
+
+
+def delete_file_row(
+    table_id: TableId,
+    file_id: int,
+    data_file_id: int,
+    new: NewDeleteFile,
+    begin: SnapshotId,
+    partial_max: SnapshotId | None,
+) -> dict[str, Any]:
+    return {
         "delete_file_id": file_id,
-        "table_id": table.table_id,
-        # History is inside the merged file: its row begins where the replaced one began.
-        "begin_snapshot": snapshot if old is None else old.begin_snapshot,
+        "table_id": table_id,
+        "begin_snapshot": begin,
         "end_snapshot": None,
-        "data_file_id": deletes.data_file_id,
+        "data_file_id": data_file_id,
         "path": new.path,
         "path_is_relative": new.path_is_relative,
         "format": "parquet",
@@ -118,9 +162,8 @@ def _replace_deletes(
         "file_size_bytes": new.file_size_bytes,
         "footer_size": new.footer_size,
         "encryption_key": new.encryption_key,
-        "partial_max": None if old is None else snapshot,
+        "partial_max": partial_max,
     }
-    yield InsertRows("ducklake_delete_file", (row,))
 
 
 def restated_writes(

@@ -88,7 +88,7 @@ def _domain(type_: str) -> tuple[Decimal, Decimal, Decimal]:
     if parameters is not None:
         precision, scale = parameters
         with localcontext(prec=100):
-            high = Decimal(10**precision - 1).scaleb(-scale)
+            high = Decimal(f"{10**precision - 1}E-{scale}")  # exact; arithmetic would round to 28 digits
         return -high, high, Decimal(1).scaleb(-scale)
     is_signed, bits = _INTEGERS[type_]
     bounds = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)

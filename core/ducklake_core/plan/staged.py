@@ -27,8 +27,9 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.plan.few_bounds import FewStats, few_stats, is_covered
+from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.statistics import column_stats
-from ducklake_core.spec.few_rows import FEW_ROWS, FewValues, few_values
+from ducklake_core.spec.few_rows import LOOP_ROWS, FewValues, few_values
 
 Encoded = TypeVar("Encoded")
 
@@ -45,7 +46,7 @@ class InlinedRows:
     @cached_property
     def few(self) -> tuple[FewValues, ...] | None:
         """The values one by one; None when there are so many rows that kernels are faster."""
-        return few_values(self.rows, self.columns) if self.rows.num_rows <= FEW_ROWS else None
+        return few_values(self.rows, self.columns) if self.rows.num_rows <= LOOP_ROWS else None
 
     @cached_property
     def _stats(self) -> tuple[FewStats, ...] | tuple[ColumnStats, ...]:
@@ -117,10 +118,11 @@ class TableWrites:
     inlined_file_deletes: tuple[InlinedFileDeletes, ...] = ()
     delete_files: tuple[ReplacedDeletes, ...] = ()
     ended_files: tuple[DataFileId, ...] = ()
+    flush: Flush | None = None
 
     @property
     def has_file_deletes(self) -> bool:
-        return bool(self.delete_files or self.ended_files)
+        return bool(self.delete_files or self.ended_files or (self.flush and self.flush.deletes))
 
     @property
     def has_inlined_deletes(self) -> bool:
@@ -131,8 +133,12 @@ class TableWrites:
         return self.has_file_deletes or self.has_inlined_deletes
 
     @property
+    def is_append_only(self) -> bool:
+        return not self.has_deletes and self.flush is None
+
+    @property
     def is_empty(self) -> bool:
-        return not (self.inlined or self.files or self.has_deletes)
+        return not (self.inlined or self.files or self.has_deletes or self.flush)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,4 +209,4 @@ class Staged:
     @property
     def is_append_only(self) -> bool:
         """Tell whether all it does is add rows: then only a change of a table's definition can conflict."""
-        return not self.changes_definitions and not any(t.writes.has_deletes for t in self.tables)
+        return not self.changes_definitions and all(t.writes.is_append_only for t in self.tables)

@@ -89,6 +89,22 @@ class InsertInlinedDeletes:
     snapshot: SnapshotId
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteInlined:
+    """Row versions of an inlined table that leave the catalog: those begun by a snapshot."""
+
+    name: str
+    through: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteInlinedDeletes:
+    """Inlined deletes of a table's data files that leave the catalog: those begun by a snapshot."""
+
+    table_id: TableId
+    through: SnapshotId
+
+
 Write: TypeAlias = (
     InsertRows
     | UpdateRows
@@ -98,6 +114,8 @@ Write: TypeAlias = (
     | InsertInlined
     | EndInlined
     | InsertInlinedDeletes
+    | DeleteInlined
+    | DeleteInlinedDeletes
     | StatsChange
 )
 

@@ -35,6 +35,12 @@ def split_table_name(text: str) -> tuple[str, str]:
     return (parts[0], parts[1]) if len(parts) == 2 else ("main", parts[0])
 
 
+def join_table_name(schema: str, table: str) -> str:
+    """Return `schema.table` with odd parts quoted, which `split_table_name` takes apart again."""
+    parts = (part if _PART.fullmatch(part) else '"{}"'.format(part.replace('"', '""')) for part in (schema, table))
+    return ".".join(parts)
+
+
 def fold(name: str) -> str:
     """Return what two names share that DuckDB takes for one: only ASCII letters are equal regardless of case."""
     return name.translate(_LOWER)

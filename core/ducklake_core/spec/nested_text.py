@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import (
+    FEW_ROWS,
     NO_TEXT,
     concatenated,
     filled,
@@ -27,6 +28,7 @@ from ducklake_core.spec.arrays import (
     list_members,
     text_scalar,
 )
+from ducklake_core.spec.plain_nested import SPECIAL, NotPlain, plain_from_text
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
 from ducklake_core.spec.types import arrow_field, arrow_type
 
@@ -44,6 +46,22 @@ def nested_to_text(array: pa.Array, column: Column) -> pa.Array:
 
 def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
     """Parse literals of either syntax; raise `CorruptCatalog` naming the column and the text that is none."""
+    if len(texts) <= FEW_ROWS:
+        return _each_from_text(texts, column)
+    special = pc.fill_null(pc.match_substring_regex(texts, SPECIAL), fill_value=False)
+    try:
+        if not pc.any(special).as_py():
+            return plain_from_text(texts, column)
+        plain = plain_from_text(texts.filter(pc.invert(special)), column)
+    except NotPlain:
+        return _each_from_text(texts, column)
+    both = pa.concat_arrays([plain, _each_from_text(texts.filter(special), column)])
+    flags = np.asarray(special.to_numpy(zero_copy_only=False), dtype=bool)
+    return both.take(pa.array(np.where(flags, len(plain) + np.cumsum(flags) - 1, np.cumsum(~flags) - 1)))
+
+
+def _each_from_text(texts: pa.Array, column: Column) -> pa.Array:
+    """Parse literals one by one, in whatever form."""
     values: list[object] = []
     for text in texts.to_pylist():
         try:

@@ -248,6 +248,17 @@ def stored_type(text: str) -> str | None:
     return name if is_known else None
 
 
+def type_text(column: Column) -> str:
+    """Return the text of a column's whole type, which `parse_type` reads."""
+    children = [type_text(child) for child in column.children]
+    if column.type == "struct":
+        names = ['"{}"'.format(child.name.replace('"', '""')) for child in column.children]
+        return f"struct({', '.join(f'{name} {text}' for name, text in zip(names, children, strict=True))})"
+    if column.type == "list":
+        return f"{children[0]}[]"
+    return f"map({children[0]}, {children[1]})" if column.type == "map" else column.type
+
+
 def parse_type(text: str) -> TypeNode:
     """Parse a type text: DuckLake's names, DuckDB's names, and DuckDB's syntax of nested types.
 

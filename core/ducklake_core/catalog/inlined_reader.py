@@ -1,0 +1,174 @@
+"""Reads inlined rows: those live at a snapshot for readers, all versions of them for a flush.
+
+PostgreSQL sends them by COPY, as bytes that are decoded a column at a time; SQLite gives Python values. Both in chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import ColumnElement, Select, String, Table, and_, bindparam, or_, select
+from sqlalchemy import cast as sql_cast
+
+from ducklake_core.catalog import postgres_values, queries, sqlite_values
+from ducklake_core.catalog.database import Database, Row, Session, Statement
+from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
+from ducklake_core.catalog.postgres_cells import CopiedRows, split_rows
+from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId
+
+READ_CHUNK_BYTES = 64 * 2**20
+# What a row of SQLite takes as Python values besides its contents: a tuple, and an object for nearly every cell.
+_ROW_OVERHEAD, _CELL_OVERHEAD = 64, 48
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowVersions:
+    """Some versions of rows of one inlined table, with the snapshots that began and ended them; 0: not ended."""
+
+    rows: pa.Table
+    row_ids: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+
+
+def read_inlined_rows(
+    session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
+) -> tuple[pa.Table, np.ndarray]:
+    """Return live rows with the chosen columns (as the inlined table has them), and their row ids."""
+    table, picked = _picked(session, inlined, tuple(c.column_id for c in columns))
+    statement = Statement(_live_rows(table, picked), {"snapshot": snapshot})
+    if session.dialect.name == "sqlite":
+        rows = session.run([statement])[0]
+        return _rows_of(rows, columns, 1), _int64s(rows, 0)
+    chunks: list[pa.Table] = []
+    row_ids = [np.empty(0, np.int64)]
+    with session.copy_out(statement) as messages:
+        for copied in split_rows(messages, 1 + len(columns), READ_CHUNK_BYTES):
+            chunks.append(_copied_rows(copied, columns, 1))
+            row_ids.append(copied.int64s(0))
+    ids = np.concatenate(row_ids)
+    if not columns or not chunks:  # Arrow forgets how many rows there are when it joins tables without columns
+        return _rows_of([], columns, 1) if columns else _no_columns(len(ids)), ids
+    return pa.concat_tables(chunks), ids
+
+
+def read_row_versions(
+    database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int
+) -> Iterator[RowVersions]:
+    """Yield all row versions begun by a snapshot, by row id and begin, in chunks of about so many bytes.
+
+    PostgreSQL reads in one transaction, which locks no row. On SQLite a reader keeps writers from committing: there
+    each chunk is a short transaction of its own, and who needs all chunks to be of one state must check afterwards.
+    """
+    if database.dialect.name == "sqlite":
+        yield from _paged(database, inlined, snapshot, chunk_bytes)
+        return
+    with database.read() as session:
+        table, picked = _picked(session, inlined, tuple(c.column_id for c in inlined.columns))
+        statement = Statement(_all_versions(table, picked), {"snapshot": snapshot})
+        with session.copy_out(statement) as messages:
+            for copied in split_rows(messages, len(SYSTEM_COLUMNS) + len(picked), chunk_bytes):
+                rows = _copied_rows(copied, inlined.columns, len(SYSTEM_COLUMNS))
+                yield RowVersions(rows, copied.int64s(0), copied.int64s(1), copied.int64s(2))
+
+
+def _paged(database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int) -> Iterator[RowVersions]:
+    with database.read() as session:
+        table, picked = _picked(session, inlined, tuple(c.column_id for c in inlined.columns))
+        [[count, size]] = session.query(_size(table))
+    row_bytes = (size or 0) // max(1, count) + _ROW_OVERHEAD + _CELL_OVERHEAD * len(table.columns)
+    limit = max(1, chunk_bytes // row_bytes)
+    last = (-1, -1)
+    while True:
+        with database.read() as session:
+            parameters = {"snapshot": snapshot, "last_row_id": last[0], "last_begin": last[1], "page": limit}
+            rows = session.query(_page(table, picked), **parameters)
+        if rows:
+            ids = (_int64s(rows, 0), _int64s(rows, 1), _int64s(rows, 2))
+            yield RowVersions(_rows_of(rows, inlined.columns, len(SYSTEM_COLUMNS)), *ids)
+        if len(rows) < limit:
+            return
+        last = (rows[-1][0], rows[-1][1])
+
+
+# ---------------------------------------------------------------------------------------- statements
+
+
+def _picked(
+    session: Session, inlined: InlinedTable, chosen: tuple[ColumnId, ...]
+) -> tuple[Table, tuple[ColumnElement[object], ...]]:
+    dialect, schema = session.dialect.name, session.database.url.metadata_schema
+    return _pick(inlined.name, inlined.columns, chosen, dialect, schema, inlined.stored_names)
+
+
+@cache
+def _pick(
+    name: str,
+    columns: tuple[Column, ...],
+    chosen: tuple[ColumnId, ...],
+    dialect: str,
+    schema: str | None,
+    stored_names: tuple[str, ...],
+) -> tuple[Table, tuple[ColumnElement[object], ...]]:
+    table = inlined_table(name, columns, dialect, schema, stored_names)
+    by_id = {c.column_id: (sql_column, c) for sql_column, c in zip(user_columns(table), columns, strict=True)}
+    return table, tuple(_selected(*by_id[i], dialect) for i in chosen)
+
+
+def _selected(sql_column: ColumnElement[object], column: Column, dialect: str) -> ColumnElement[object]:
+    if dialect == "postgresql" and postgres_values.select_cast(column) is not None:
+        return sql_cast(sql_column, String)
+    return sql_column
+
+
+@cache
+def _live_rows(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
+    return select(table.c.row_id, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
+
+
+@cache
+def _all_versions(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
+    system = [table.c[name] for name in SYSTEM_COLUMNS]
+    found = select(*system, *picked).where(table.c.begin_snapshot <= bindparam("snapshot"))
+    return found.order_by(table.c.row_id, table.c.begin_snapshot)
+
+
+@cache
+def _page(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
+    row_id, begin = table.c.row_id, table.c.begin_snapshot
+    last: ColumnElement[int] = bindparam("last_row_id")
+    after = or_(row_id > last, and_(row_id == last, begin > bindparam("last_begin")))
+    return _all_versions(table, picked).where(after).limit(bindparam("page"))
+
+
+@cache
+def _size(table: Table) -> Select[tuple[int, int]]:
+    return queries.row_count_and_bytes(table, "sqlite")
+
+
+# -------------------------------------------------------------------------------------------- values
+
+
+def _copied_rows(copied: CopiedRows, columns: Sequence[Column], first: int) -> pa.Table:
+    if not columns:
+        return _no_columns(copied.count)
+    return pa.table([copied.array(i, c) for i, c in enumerate(columns, first)], names=[c.name for c in columns])
+
+
+def _rows_of(rows: Sequence[Row], columns: Sequence[Column], first: int) -> pa.Table:
+    if not columns:
+        return _no_columns(len(rows))
+    arrays = [sqlite_values.decode_column([row[i] for row in rows], c) for i, c in enumerate(columns, first)]
+    return pa.table(arrays, names=[c.name for c in columns])
+
+
+def _no_columns(rows: int) -> pa.Table:
+    return pa.table({"": pa.nulls(rows)}).select([])
+
+
+def _int64s(rows: Sequence[Row], index: int) -> np.ndarray:
+    return np.fromiter((row[index] or 0 for row in rows), np.int64, len(rows))

@@ -1,0 +1,149 @@
+"""PostgreSQL's binary COPY → Arrow arrays, a column at a time. Pure; runs where inlined rows are read.
+
+The bytes of many rows are looked at together: where a cell begins depends on the lengths before it in its row, so each
+column is one step for all rows. https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+from psycopg.abc import Buffer
+
+from ducklake_core.catalog.postgres_values import postgres_type, select_cast
+from ducklake_core.errors import CorruptCatalog
+from ducklake_core.model import Column
+from ducklake_core.spec.text import from_text
+from ducklake_core.spec.types import arrow_type
+
+_HEADER_BYTES = 19  # signature, flags, length of an extension that no version has
+_TRAILER = b"\xff\xff"
+_BLOCK_ROWS, _SMALL_ROW_BYTES = 1000, 64
+_PADDING = bytes(16)  # whoever looks at a null at the very end sees these
+_NUMBERS: Mapping[str, str] = {
+    "SMALLINT": ">i2",
+    "INTEGER": ">i4",
+    "BIGINT": ">i8",
+    "REAL": ">f4",
+    "DOUBLE PRECISION": ">f8",
+    "TIME": ">i8",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopiedRows:
+    """Rows as they came: their bytes, and for each column where its cells begin and how long they are (null: -1)."""
+
+    data: np.ndarray
+    starts: Sequence[np.ndarray]
+    lengths: Sequence[np.ndarray]
+
+    @property
+    def count(self) -> int:
+        return len(self.starts[0])
+
+    def int64s(self, index: int) -> np.ndarray:
+        """Return a bigint column; nulls are 0."""
+        values = _gathered(self.data, self.starts[index], ">i8").astype(np.int64)
+        return np.where(self.lengths[index] < 0, 0, values)
+
+    def is_null(self, index: int) -> np.ndarray:
+        null: np.ndarray = self.lengths[index] < 0
+        return null
+
+    def array(self, index: int, column: Column) -> pa.Array:
+        """Return the array of `arrow_type(column)` of a column that was selected with `select_cast`."""
+        name = postgres_type(column).name
+        valid = self.lengths[index] >= 0
+        validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        if name in ("BYTEA", "VARCHAR") or select_cast(column) is not None:
+            cells = self._bytes(index, validity)
+            if column.type == "blob":
+                return cells
+            texts = cells.cast(pa.string())
+            return texts if column.type == "varchar" else from_text(texts, column)
+        if name == "BOOLEAN":
+            bits = np.packbits(_gathered(self.data, self.starts[index], "u1") != 0, bitorder="little")
+            return pa.Array.from_buffers(pa.bool_(), self.count, [validity, pa.py_buffer(bits)])
+        return self._fixed(index, column, name, validity)
+
+    def _fixed(self, index: int, column: Column, name: str, validity: pa.Buffer | None) -> pa.Array:
+        type_ = arrow_type(column)
+        if name == "UUID":
+            raw = pa.py_buffer(_gathered(self.data, self.starts[index], "V16").tobytes())
+            return pa.ExtensionArray.from_storage(
+                type_, pa.Array.from_buffers(pa.binary(16), self.count, [validity, raw])
+            )
+        stored = pa.int64() if name == "TIME" else type_
+        values = _gathered(self.data, self.starts[index], _NUMBERS[name]).astype(stored.to_pandas_dtype())
+        return pa.Array.from_buffers(type_, self.count, [validity, pa.py_buffer(values)])
+
+    def _bytes(self, index: int, validity: pa.Buffer | None) -> pa.Array:
+        """Return the bytes of cells: Arrow takes every other one of an array of cells and what is between them."""
+        starts, count = self.starts[index], self.count
+        offsets = np.empty(2 * count, np.int32)
+        offsets[0::2] = starts
+        offsets[1::2] = starts + np.maximum(self.lengths[index], 0)
+        with_gaps = pa.Array.from_buffers(
+            pa.binary(), max(0, 2 * count - 1), [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
+        )
+        taken = with_gaps.take(pa.array(np.arange(0, 2 * count, 2)))
+        return pa.Array.from_buffers(pa.binary(), count, [validity, *taken.buffers()[1:]])
+
+
+def split_rows(messages: Iterable[Buffer], columns: int, chunk_bytes: int) -> Iterator[CopiedRows]:
+    """Yield the rows of a COPY, about `chunk_bytes` of them at a time; the server sends one message per row."""
+    blocks: list[bytes] = []
+    lengths: list[np.ndarray] = []
+    size = 0
+    for block, block_lengths in _blocks(messages, max(1, min(_BLOCK_ROWS, chunk_bytes // _SMALL_ROW_BYTES))):
+        blocks.append(block)
+        lengths.append(block_lengths)
+        size += len(block)
+        if size >= chunk_bytes:
+            yield _split(blocks, lengths, columns)
+            blocks, lengths, size = [], [], 0
+    if size:
+        yield _split(blocks, lengths, columns)
+
+
+def _blocks(messages: Iterable[Buffer], most_rows: int) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yield some rows as one: a message takes several times its bytes as a Python object."""
+    rows = iter(messages)
+    first = bytes(next(rows, b""))[_HEADER_BYTES:]
+    block: list[Buffer] = [first] if first not in (b"", _TRAILER) else []
+    while block := [*block, *islice(rows, most_rows)]:
+        if bytes(block[-1]) == _TRAILER:
+            del block[-1]
+        yield b"".join(block), np.fromiter(map(len, block), np.int64, len(block))
+        block = []
+
+
+def _split(blocks: Sequence[bytes], lengths: Sequence[np.ndarray], columns: int) -> CopiedRows:
+    ends = np.cumsum(np.concatenate(lengths))
+    data = np.frombuffer(b"".join((*blocks, _PADDING)), np.uint8)
+    position = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+    counts = _gathered(data, position, ">i2")
+    position = position + 2
+    starts, sizes = [], []
+    for _ in range(columns):
+        length = _gathered(data, position, ">i4").astype(np.int32)
+        position = position + 4
+        starts.append(position)
+        sizes.append(length)
+        position = position + np.maximum(length, 0)
+    if not ((counts == columns).all() and (position == ends).all()):
+        raise CorruptCatalog(f"PostgreSQL sent rows that are not of {columns} columns")
+    return CopiedRows(data, starts, sizes)
+
+
+def _gathered(data: np.ndarray, positions: np.ndarray, type_: str) -> np.ndarray:
+    """Return the values of a type that begin at any positions of the bytes."""
+    dtype = np.dtype(type_)
+    every: np.ndarray = np.ndarray((len(data) - dtype.itemsize + 1,), dtype, data, strides=(1,))
+    found: np.ndarray = every[positions]
+    return found

@@ -1,0 +1,138 @@
+"""Flushes a table: inlined rows and deletes move to Parquet, and no reader sees a difference. Runs on the driver.
+
+Files are written first, from what the head has, without any lock; then one short commit registers them and removes
+what they hold from the catalog. Rows that arrive meanwhile stay for the next flush. Whoever deletes inlined rows or
+flushes meanwhile makes the files wrong: that is a conflict, and the flush starts over from the new head.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ducklake_core import faults
+from ducklake_core.catalog.committer import CommitResult, Committer
+from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.file_reader import read_inlined_file_deletes
+from ducklake_core.catalog.inlined_reader import read_row_versions
+from ducklake_core.files.delete_files import read_deletes, write_delete_file
+from ducklake_core.files.flush_out import FlushWriter
+from ducklake_core.files.open_file import FileLayout
+from ducklake_core.files.paths import relative_to
+from ducklake_core.files.storage import Storage
+from ducklake_core.files.write_options import WriteOptions
+from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
+from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile
+from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
+from ducklake_core.prefetch import prefetched
+
+log = logging.getLogger(__name__)
+
+DEFAULT_MEMORY_BYTES = 512 * 2**20
+# A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed, while the
+# next one is on its way; and allocators keep some of what is freed.
+_COPIES = 20
+
+
+@dataclass(slots=True)
+class Flusher:
+    """Flushes one table as a snapshot has it. It is what the committer asks for the changes."""
+
+    database: Database
+    storage: Storage
+    committer: Committer
+    base: Snapshot
+    table: TableVersion
+    options: dict[str, str]
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    flush: Flush | None = None
+    in_doubt: bool = False
+    _written: list[str] = field(default_factory=list)  # full paths
+
+    def run(self) -> CommitResult:
+        """Write the files and commit them; nothing to flush makes no snapshot. A definite failure removes the files."""
+        try:
+            self.flush = self._write()
+            faults.at("after_flush_write")
+            if self.flush.is_empty:
+                return CommitResult(None)
+            return self.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
+        except BaseException:  # an interrupt must leave no file behind, either
+            if not self.in_doubt:  # else the snapshot may exist: its files must stay
+                self._remove_written()
+            raise
+
+    def finish(self, snapshot_id: SnapshotId) -> Staged:  # noqa: ARG002 # the files name no snapshot of ours
+        """Return the changes; for the committer."""
+        staged = StagedTable(self.table, self.table, TableWrites(flush=self.flush))
+        needs_message = self.options.get("require_commit_message") == "true"
+        info = CommitInfo(message=f"flush inlined rows of {self.table.qualified_name}" if needs_message else None)
+        return Staged(self.base, (staged,), info=info)
+
+    def _write(self) -> Flush:
+        files: list[FlushedFile] = []
+        emptied: list[str] = []
+        for inlined in self.table.inlined_tables:
+            found = self._write_rows(inlined)
+            files += found
+            emptied += [inlined.name] if found else []
+        through = self.base.snapshot_id
+        with self.database.read() as session:
+            listed, count = read_inlined_file_deletes(session, self.table, through)
+        deletes = tuple(self._write_deletes(*one) for one in listed)
+        return Flush(through, tuple(emptied), tuple(files), deletes, count)
+
+    def _write_rows(self, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
+        chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)
+        with FlushWriter(self.storage, self._layout(inlined)) as writer:
+            for chunk in prefetched(chunks):
+                # What ended after the base is a conflict that the commit finds.
+                ends = np.where(chunk.ends <= self.base.snapshot_id, chunk.ends, 0)
+                writer.write(chunk.rows, chunk.row_ids, chunk.begins, ends)
+            files = writer.finish()
+        for done in files:
+            self._note(done.file.path, None if done.deletes is None else done.deletes.path)
+        return files
+
+    def _layout(self, inlined: InlinedTable) -> FileLayout:
+        """Lay files out as the table was when these rows were inserted; sorted as it is now."""
+        partitioning = inlined.partitioning if inlined.partitioning and inlined.partitioning.keys else None
+        options = WriteOptions.from_options(self.options)
+        return FileLayout(self.table.directory, inlined.columns, partitioning, self.table.sort_order, options)
+
+    def _write_deletes(self, file: DataFile, positions: np.ndarray, snapshots: np.ndarray) -> FlushedDeletes:
+        old = file.delete_file
+        if old is not None:
+            old_positions, old_snapshots = read_deletes(self.storage, old)
+            if old_snapshots is None:
+                old_snapshots = np.full(len(old_positions), old.begin_snapshot)
+            positions = np.concatenate([old_positions, positions])
+            snapshots = np.concatenate([old_snapshots, snapshots])
+        positions, snapshots = _first_deletes(positions, snapshots)
+        encrypted = self.options.get("encrypted") == "true"
+        new = write_delete_file(
+            self.storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
+        )
+        self._note(new.path)
+        path, is_relative = relative_to(old.path, self.committer.data_path) if old else ("", True)
+        begin, last = SnapshotId(int(snapshots.min())), SnapshotId(int(snapshots.max()))
+        return FlushedDeletes(file.data_file_id, new, begin, last, old, path, is_relative)
+
+    def _note(self, *paths: str | None) -> None:
+        self._written += [self.table.directory + path for path in paths if path is not None]
+
+    def _remove_written(self) -> None:
+        for path in self._written:
+            try:
+                self.storage.remove(path)
+            except Exception:  # noqa: BLE001 # an orphan must not hide why the flush ended
+                log.warning("file_not_removed", extra={"path": path})
+
+
+def _first_deletes(positions: np.ndarray, snapshots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each position once, sorted, with the first snapshot that deleted it."""
+    order = np.lexsort((snapshots, positions))
+    unique, first = np.unique(positions[order], return_index=True)
+    return unique, snapshots[order][first]

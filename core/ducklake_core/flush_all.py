@@ -1,0 +1,92 @@
+"""Flushes some or all tables of a lake, each in a snapshot of its own, and tidies up afterwards. Runs on the driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ducklake_core import faults
+from ducklake_core.catalog.committer import CommitResult
+from ducklake_core.catalog.superseded import drop_superseded
+from ducklake_core.errors import CommitConflict
+from ducklake_core.flush import Flusher
+from ducklake_core.model import FlushResult, TableVersion
+from ducklake_core.retries import start_overs
+from ducklake_core.spec.names import split_table_name
+from ducklake_core.spec.options import effective_options
+
+if TYPE_CHECKING:
+    from ducklake_core.lake import Lake
+
+log = logging.getLogger(__name__)
+
+
+def flush_tables(lake: Lake, names: Sequence[str] | None, memory_bytes: int) -> FlushResult:
+    """Flush tables by their names, None: all that may be; then drop the tables of inlined rows that are left empty."""
+    result = FlushResult()
+    for name in _names_of_all(lake) if names is None else names:
+        result = _flush_table(lake, name, memory_bytes, result)
+    faults.at("before_drop_superseded")
+    dropped = drop_superseded(lake.database)
+    if dropped:
+        lake.forget()
+    return replace(result, dropped_tables=dropped)
+
+
+def _names_of_all(lake: Lake) -> list[str]:
+    view = lake.view()
+    tables = [t for t in view.tables() if t.inlined_tables]
+    return [
+        _quoted(t)
+        for t in tables
+        if effective_options(view.options, t.schema_id, t.table_id).get("auto_compact") != "false"
+    ]
+
+
+def _quoted(table: TableVersion) -> str:
+    return ".".join('"' + name.replace('"', '""') + '"' for name in (table.schema_name, table.name))
+
+
+def _flush_table(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:
+    for attempt in start_overs(after=lambda _: True):
+        with attempt:
+            return _flush_once(lake, name, memory_bytes, result)
+    raise AssertionError("unreachable")  # the policy re-raises
+
+
+def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:
+    lake.forget()  # another flush may have dropped tables of inlined rows, of which no schema version tells
+    view = lake.view()
+    table = view.find_table(*split_table_name(name))
+    if table is None:
+        raise view.no_table(name)
+    options = effective_options(view.options, table.schema_id, table.table_id)
+    flusher = Flusher(lake.database, lake.storage, lake.committer, view.snapshot, table, options, memory_bytes)
+    snapshot, flush = _run(flusher).snapshot, flusher.flush
+    if snapshot is None or flush is None:
+        return result
+    log.info("flushed", extra={"table": table.qualified_name, "snapshot": snapshot.snapshot_id, "rows": flush.rows})
+    return replace(
+        result,
+        snapshots=(*result.snapshots, snapshot),
+        rows=result.rows + flush.rows,
+        file_deletes=result.file_deletes + flush.file_deletes,
+        data_files=result.data_files + len(flush.files),
+        delete_files=result.delete_files + len(flush.delete_files),
+        size_bytes=result.size_bytes + flush.size_bytes,
+    )
+
+
+def _run(flusher: Flusher) -> CommitResult:
+    try:
+        return flusher.run()
+    except Exception as error:  # only a table that vanished is renamed
+        if not flusher.database.dialect.is_missing_table(error):
+            raise
+        raise CommitConflict(
+            f"cannot flush '{flusher.table.qualified_name}' at snapshot {flusher.base.snapshot_id}: another flush has "
+            "dropped a table of its inlined rows meanwhile; flush again",
+            base=flusher.base.snapshot_id,
+        ) from error

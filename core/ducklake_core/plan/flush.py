@@ -1,0 +1,75 @@
+"""A flush as a value: inlined rows and inlined deletes of one table that are in files now. Pure.
+
+Made before the commit from what snapshot `through` has; nothing in it depends on the snapshot that the commit makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ducklake_core.model import DataFileId, DeleteFile, NewDataFile, NewDeleteFile, SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedFile:
+    """A data file of row versions that were inlined; each carries its row id and the snapshot that began it.
+
+    `begin` and `last` are the least and greatest of these. `deletes` has the versions that have ended, since `ended`.
+    """
+
+    file: NewDataFile
+    first_row_id: int
+    begin: SnapshotId
+    last: SnapshotId
+    partition_id: int | None = None
+    deletes: NewDeleteFile | None = None
+    ended: SnapshotId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedDeletes:
+    """A delete file with the inlined deletes of one data file, merged with the delete file that it had."""
+
+    data_file_id: DataFileId
+    new_file: NewDeleteFile
+    begin: SnapshotId
+    last: SnapshotId
+    replaced: DeleteFile | None = None
+    scheduled_path: str = ""  # relative to the lake's data path, or absolute
+    scheduled_path_is_relative: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """All that leaves the catalog: row versions of `inlined_tables` and file deletes, begun by snapshot `through`."""
+
+    through: SnapshotId
+    inlined_tables: tuple[str, ...] = ()
+    files: tuple[FlushedFile, ...] = ()
+    deletes: tuple[FlushedDeletes, ...] = ()
+    file_deletes: int = 0  # rows of the inlined deletes' table
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.inlined_tables and not self.file_deletes
+
+    @property
+    def rows(self) -> int:
+        return sum(f.file.record_count for f in self.files)
+
+    @property
+    def delete_files(self) -> tuple[NewDeleteFile, ...]:
+        return (*(d.new_file for d in self.deletes), *(f.deletes for f in self.files if f.deletes is not None))
+
+    @property
+    def file_count(self) -> int:
+        return len(self.files) + len(self.delete_files)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(f.file.file_size_bytes for f in self.files) + sum(d.file_size_bytes for d in self.delete_files)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the new files, relative to the table's directory."""
+        return (*(f.file.path for f in self.files), *(d.path for d in self.delete_files))

@@ -1,0 +1,89 @@
+"""Rows that a table cannot hold, found one by one and kept with the reason. Pure; runs on driver and executors."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from ducklake_core.errors import NotNullViolation, SchemaMismatch
+from ducklake_core.model import Column
+from ducklake_core.plan.conform import conform
+
+DEAD_LETTER_SCHEMA = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("batch_id", pa.int64()),
+        ("table_name", pa.string()),
+        ("reason", pa.string()),
+        ("row", pa.string()),
+        ("quarantined_at", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Letterhead:
+    """What every dead letter of one batch says."""
+
+    stream: str
+    batch_id: int
+    at: datetime
+
+
+BadRow: TypeAlias = tuple[dict[str, Any], str]  # the row and the reason. Any: values of a row
+
+
+def fitting_rows(
+    data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_missing: bool, quarantines: bool
+) -> tuple[pa.Table, list[BadRow]]:
+    """Return the rows that fit the table, as it wants them, and the others; without `quarantines` one of those raises.
+
+    What fits no row at all, such as a column of another kind, is no bad row: it raises, as `conform` does.
+    """
+    go = partial(conform, columns=columns, table_name=table_name, fill_missing=fill_missing)
+    if not quarantines:
+        return go(data), []
+    good, bad, waiting = [go(data.slice(0, 0))], [], [data]
+    while waiting:
+        part = waiting.pop()
+        try:
+            good.append(go(part))
+        except (SchemaMismatch, NotNullViolation) as error:
+            if part.num_rows == 1:
+                bad.append((part.to_pylist()[0], str(error)))
+            else:
+                middle = part.num_rows // 2
+                waiting += [part.slice(middle), part.slice(0, middle)]
+    return pa.concat_tables(good), bad
+
+
+def refuse(reason: str) -> SchemaMismatch:
+    """Return the error for a bad row that nothing is to be done about."""
+    return SchemaMismatch(f"{reason}; on_bad_row='quarantine' keeps such rows in a dead-letter table")
+
+
+def dead_letters(head: Letterhead, table_name: str | None, bad: Sequence[BadRow]) -> pa.Table:
+    """Return the rows of the dead-letter table for some bad rows."""
+    rows = [
+        {
+            "stream": head.stream,
+            "batch_id": head.batch_id,
+            "table_name": table_name,
+            "reason": reason,
+            "row": json.dumps(row, default=_plain, ensure_ascii=False),
+            "quarantined_at": head.at,
+        }
+        for row, reason in bad
+    ]
+    return pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA)
+
+
+def _plain(value: object) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

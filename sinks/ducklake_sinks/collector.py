@@ -1,0 +1,85 @@
+"""A batch becomes rows on the driver or files by executors, in one execution of its source. Runs on the driver.
+
+No `count`, no `persist`. A batch that is expected to be small comes as Arrow (`toArrow`), a large one is written where
+it is; what the last batch of its kind was is what the next is expected to be. The first is tried with a limit, unless
+Python workers make it: those must be drained, or their next task waits.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import DataFrame
+
+from ducklake_core.errors import InvalidInput
+from ducklake_sinks.query import Query
+from ducklake_sinks.spark_types import from_arrow_types, to_arrow_types
+from ducklake_sinks.task_writer import MESSAGE_SCHEMA, TaskResult, TaskWriter
+
+
+class Expectation(Enum):
+    """What a batch will be, judged by the last one."""
+
+    UNKNOWN = "unknown"
+    SMALL = "small"
+    LARGE = "large"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is expected of a batch, and how many rows are few."""
+
+    size: Expectation
+    few_rows: int
+
+
+def collect_rows(frame: DataFrame, query: Query, expected: Expected) -> pa.Table | None:
+    """Return the rows of a batch, None when it is to be written by executors."""
+    match expected.size:
+        case Expectation.LARGE:
+            return None
+        case Expectation.UNKNOWN if query.must_be_drained():
+            return None  # executors return few rows just as well, only later
+        case Expectation.UNKNOWN:
+            rows = _to_arrow(frame.limit(expected.few_rows + 1), frame)
+            return rows if rows.num_rows <= expected.few_rows else None
+        case Expectation.SMALL:
+            return _collect_all(frame)
+
+
+def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]:
+    """Run the writer on every partition and return what each task did."""
+    try:
+        messages = to_arrow_types(frame).mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
+    except PythonException as error:
+        missing = re.search(r"No module named '(ducklake_\w+|pyarrow|pandas)", str(error))
+        if missing is None:
+            raise
+        raise InvalidInput(
+            f"Spark's executors run a Python without '{missing.group(1)}': install ducklake-streaming there, or name "
+            "the Python that has it in the environment variable PYSPARK_PYTHON before Spark starts"
+        ) from error
+    return [pickle.loads(message) for message in messages.column(0).to_pylist()]  # noqa: S301 # our own tasks wrote it
+
+
+def size_of(rows: int, few_rows: int) -> Expectation:
+    return Expectation.SMALL if rows <= few_rows else Expectation.LARGE
+
+
+def _collect_all(frame: DataFrame) -> pa.Table | None:
+    try:
+        return _to_arrow(frame, frame)
+    except PySparkException as error:
+        # More than the driver may take: nothing is lost, executors can write it.
+        if "spark.driver.maxResultSize" in str(error):
+            return None
+        raise
+
+
+def _to_arrow(frame: DataFrame, whole: DataFrame) -> pa.Table:
+    return from_arrow_types(to_arrow_types(frame).toArrow(), whole.schema)

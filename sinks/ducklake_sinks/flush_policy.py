@@ -1,0 +1,110 @@
+"""When inlined rows are flushed to Parquet: a policy of thresholds, and the decision by them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from ducklake_core.errors import InvalidInput
+
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Inlined(Protocol):
+    """What the catalog holds for one table: `ducklake_core.InlinedState`, or a count kept by the sink."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def ended_rows(self) -> int: ...
+    @property
+    def file_deletes(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def oldest(self) -> datetime | None: ...
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class FlushPolicy:
+    """Flush a table's inlined rows as soon as one threshold is reached; None: never for that reason.
+
+    `bytes` is a number or a text such as `64MB`, `age` seconds or a text such as `5m`, counted from the oldest row.
+    `deletes` counts rows that are deleted: inlined ones that ended, and positions of files kept in the catalog.
+    `budget` is how long a batch may wait, at most, for a flush that has fallen behind by four thresholds.
+    """
+
+    rows: int | None
+    bytes: int | None
+    age: timedelta | None
+    deletes: int | None
+    budget: timedelta
+
+    def __init__(
+        self,
+        rows: int | None = 100_000,
+        bytes: int | str | None = "64MB",  # noqa: A002 # the word users know
+        age: float | str | timedelta | None = "5m",
+        deletes: int | None = 10_000,
+        budget: float | str | timedelta = "2s",
+    ) -> None:
+        problems: list[str] = []
+        fields = {
+            "rows": _parsed(problems, "rows", rows, parse_count),
+            "bytes": _parsed(problems, "bytes", bytes, parse_size),
+            "age": _parsed(problems, "age", age, parse_duration),
+            "deletes": _parsed(problems, "deletes", deletes, parse_count),
+            "budget": _parsed(problems, "budget", budget, parse_duration),
+        }
+        if problems:
+            raise InvalidInput("a flush policy cannot be made: " + "; ".join(problems), problems=problems)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def is_due(self, inlined: Inlined, now: datetime, times: int = 1) -> bool:
+        """Tell whether a threshold is reached, or `times` the threshold of rows or bytes."""
+        deletes = inlined.ended_rows + inlined.file_deletes
+        age = now - inlined.oldest if inlined.oldest is not None else None
+        return (
+            (self.rows is not None and inlined.rows >= self.rows * times)
+            or (self.bytes is not None and inlined.rows > 0 and inlined.size_bytes >= self.bytes * times)
+            or (times == 1 and self.deletes is not None and deletes >= self.deletes)
+            or (times == 1 and self.age is not None and age is not None and age >= self.age)
+        )
+
+
+def parse_count(value: object) -> int:
+    """Return a number of at least one; raise ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("a number of at least 1, or None")
+    return value
+
+
+def parse_size(value: object) -> int:
+    """Return a number of bytes from a number or a text such as `64MB`; raise ValueError."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
+    if match is None or match.group(2).lower() not in _SIZES or float(match.group(1)) <= 0:
+        raise ValueError("a size such as 1048576 or '64MB'")
+    return int(float(match.group(1)) * _SIZES[match.group(2).lower()])
+
+
+def parse_duration(value: object) -> timedelta:
+    """Return a time from seconds or a text such as `5m`; raise ValueError."""
+    if isinstance(value, timedelta):
+        return value
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
+    if match is None or match.group(2).lower() not in _SECONDS:
+        raise ValueError("a number of seconds or a text such as '90s', '5m' or '1h'")
+    return timedelta(seconds=float(match.group(1)) * _SECONDS[match.group(2).lower()])
+
+
+def _parsed(problems: list[str], name: str, value: object, parse: Callable[[object], object]) -> object:
+    try:
+        return None if value is None else parse(value)
+    except ValueError as error:
+        problems.append(f"{name} is {value!r}, but must be {error}")
+        return None

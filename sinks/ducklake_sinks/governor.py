@@ -1,0 +1,160 @@
+"""Flushes inlined rows beside the stream, by policy. Runs on the driver, in a thread with a connection of its own.
+
+A batch only tells what it added; it never waits for a flush, unless flushing has fallen behind by several thresholds,
+and then no longer than the policy's budget. The thread also wakes by itself: rows grow old, and others delete, while no
+batch comes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ducklake_core import Lake
+from ducklake_core.errors import ObjectNotFound
+from ducklake_sinks.flush_policy import FlushPolicy
+
+log = logging.getLogger(__name__)
+
+BEHIND = 4  # thresholds
+LONGEST_REST = timedelta(seconds=30)
+SHORTEST_REST = timedelta(milliseconds=200)
+REST_AFTER_ERROR = timedelta(seconds=10)
+EXIT_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Watched:
+    """What one table has inlined, as far as is known: counted at `checked_at`, then added up."""
+
+    rows: int = 0
+    ended_rows: int = 0
+    file_deletes: int = 0
+    size_bytes: int = 0
+    oldest: datetime | None = None
+    checked_at: datetime | None = None
+
+
+class FlushGovernor:
+    """Watches the tables of one sink. The thread starts with the first row and ends with `close` or the process."""
+
+    def __init__(
+        self,
+        policy: FlushPolicy,
+        open_lake: Callable[[], Lake],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._policy = policy
+        self._open_lake = open_lake
+        self._clock = clock
+        self._tables: dict[str, Watched] = {}
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+        self.checks = self.flushes = 0  # how often tables were counted, and flushed
+
+    def note(self, table: str, rows: int, size_bytes: int) -> None:
+        """Take notice of rows that a batch has inlined; 0 rows make the table a watched one."""
+        with self._changed:
+            watched = self._tables.setdefault(table, Watched())
+            watched.rows += rows
+            watched.size_bytes += size_bytes
+            if rows and watched.oldest is None:
+                watched.oldest = self._clock()
+            self._start()
+            if watched.checked_at is None or self._policy.is_due(watched, self._clock()):
+                self._changed.notify_all()
+
+    def wait_if_behind(self) -> float:
+        """Wait while flushing is several thresholds behind, for the policy's budget at most; return the seconds."""
+        start = self._clock()
+        with self._changed:
+            if self._is_behind():
+                self._changed.wait_for(lambda: not self._is_behind(), self._policy.budget.total_seconds())
+        return (self._clock() - start).total_seconds()
+
+    def close(self, seconds: float = EXIT_SECONDS) -> None:
+        """End the thread; a flush that runs may finish, for so long at most."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="ducklake-flush", daemon=True)
+            self._thread.start()
+            atexit.register(self.close)
+
+    def _is_behind(self) -> bool:
+        return any(self._policy.is_due(watched, self._clock(), BEHIND) for watched in self._tables.values())
+
+    # ---- in the thread
+
+    def _run(self) -> None:
+        rest = timedelta(0)
+        while not self._is_closed:
+            try:
+                with self._open_lake() as lake:
+                    self._govern(lake, rest)
+            except Exception:  # the thread must outlive a catalog that is away; the next round tries again
+                log.exception("flush_failed")
+                rest = REST_AFTER_ERROR
+
+    def _govern(self, lake: Lake, rest: timedelta) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work, rest.total_seconds())
+                if self._is_closed:
+                    return
+                names = list(self._tables)
+            for name in names:
+                try:
+                    self._visit(lake, name)
+                except ObjectNotFound:  # dropped, or renamed; a batch that writes to it again makes it known again
+                    with self._changed:
+                        self._tables.pop(name, None)
+            rest = self._rest()
+
+    def _has_work(self) -> bool:
+        now = self._clock()
+        watched = self._tables.values()
+        return self._is_closed or any(w.checked_at is None or self._policy.is_due(w, now) for w in watched)
+
+    def _visit(self, lake: Lake, name: str) -> None:
+        """Count what a table really has, flush it if that is due, and count again."""
+        self._count(lake, name)
+        with self._changed:
+            is_due = self._policy.is_due(self._tables[name], self._clock())
+        if is_due and not self._is_closed:
+            start = self._clock()
+            result = lake.flush_inlined(name)
+            self.flushes += 1
+            milliseconds = round(1000 * (self._clock() - start).total_seconds())
+            fields = {"table": name, "rows": result.rows, "files": result.data_files, "milliseconds": milliseconds}
+            log.info("flushed %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra=fields)
+            self._count(lake, name)
+
+    def _count(self, lake: Lake, name: str) -> None:
+        state = lake.inlined_state(name)
+        self.checks += 1
+        with self._changed:
+            self._tables[name] = Watched(
+                state.rows, state.ended_rows, state.file_deletes, state.size_bytes, state.oldest, self._clock()
+            )
+            self._changed.notify_all()
+
+    def _rest(self) -> timedelta:
+        """Return how long nothing can become due without a batch saying so; deletes of others are seen by then."""
+        with self._changed:
+            oldest = [w.oldest for w in self._tables.values() if w.oldest is not None]
+        if self._policy.age is None or not oldest:
+            return LONGEST_REST
+        until_due = min(oldest) + self._policy.age - self._clock()
+        return min(max(until_due, SHORTEST_REST), LONGEST_REST)

@@ -1,0 +1,129 @@
+"""A large batch: written by executors, or by Spark's own writer where that will do. Runs on the driver."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from ducklake_core import Transaction
+from ducklake_core.errors import UnreadableFile
+from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import NewDataFile
+from ducklake_sinks.bad_rows import Letterhead
+from ducklake_sinks.collector import write_by_executors
+from ducklake_sinks.incoming import Incoming
+from ducklake_sinks.native_files import can_write_natively, write_natively
+from ducklake_sinks.options import SinkOptions
+from ducklake_sinks.routes import COMPUTED_ROUTE, route_key
+from ducklake_sinks.task_writer import Message, Target, TaskWriter
+
+_PARALLELISM_OVER_CONNECT = 8  # nobody tells
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a batch adds to one table: rows on the driver, files that wait for their commit, or both.
+
+    `incoming` None: dead letters, whose schema is ours.
+    """
+
+    table: str
+    incoming: Incoming | None
+    rows: pa.Table | None = None
+    files: tuple[NewDataFile, ...] = ()
+    directory: str = ""  # of the table, for the files
+
+    @property
+    def row_count(self) -> int:
+        rows: int = 0 if self.rows is None else self.rows.num_rows
+        return rows + sum(file.record_count for file in self.files)
+
+    def remove_files(self, storage: Storage) -> None:
+        """Remove the files of a batch that will not be committed; what cannot be removed is an orphan."""
+        for file in self.files:
+            try:
+                storage.remove(self.directory + file.path)
+            except UnreadableFile:
+                continue
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBatch:
+    """A frame, and all that is needed to write it."""
+
+    frame: DataFrame
+    incoming: Incoming
+    route: str | None
+    head: Letterhead
+    options: SinkOptions
+    storage: Storage
+
+    def write(self, core: Transaction, names: Sequence[str]) -> tuple[list[Part], list[str]]:
+        """Return the parts of the batch, or tables that rows name beyond `names`: then nothing was kept.
+
+        The tables, and that for dead letters, are prepared in the lake's transaction.
+        """
+        targets = {route_key(name): Target(name, core.file_layout(name)) for name in names}
+        if self.route is None:
+            [target] = targets.values()
+            if can_write_natively(self.frame.sparkSession, self.incoming.spark, target.layout, self.storage):
+                return [self._write_natively(target)], []
+        return self._write_by_executors(targets, core)
+
+    def _write_natively(self, target: Target) -> Part:
+        files = write_natively(self.frame, target.layout, self.storage)
+        part = Part(target.name, self.incoming, None, files, target.layout.directory)
+        if not 0 < part.row_count <= self.options.inline_rows:
+            return part
+        rows = [_read(self.storage, target.layout, file) for file in files]  # few after all: they can be inlined
+        part.remove_files(self.storage)
+        return Part(target.name, self.incoming, pa.concat_tables(rows))
+
+    def _write_by_executors(
+        self, targets: dict[tuple[str, str], Target], core: Transaction
+    ) -> tuple[list[Part], list[str]]:
+        dead = self.options.dead_letters if self.options.quarantines else None
+        writer = TaskWriter(
+            storage=self.storage,
+            schema=self.incoming.spark,
+            targets=targets,
+            head=self.head,
+            few_rows=self.options.inline_rows // _parallelism(self.frame.sparkSession),
+            route=self.route,
+            dead=None if dead is None else Target(dead, core.file_layout(dead)),
+            fill_missing=self.options.merge_schema,
+        )
+        results = write_by_executors(self.frame, writer)
+        messages: defaultdict[str, list[Message]] = defaultdict(list)
+        for message in (message for result in results for message in result.messages):
+            messages[message.table].append(message)
+        parts = [self._part(core, table, found, is_dead=table == dead) for table, found in messages.items()]
+        unknown = sorted({name for result in results for name in result.unknown})
+        if unknown:
+            for part in parts:
+                part.remove_files(self.storage)
+            return [], unknown
+        return parts, []
+
+    def _part(self, core: Transaction, table: str, messages: Sequence[Message], *, is_dead: bool) -> Part:
+        rows = [found for message in messages if (found := message.read_rows()) is not None]
+        files = tuple(file for message in messages for file in message.files)
+        incoming = None if is_dead else self.incoming.without(COMPUTED_ROUTE)
+        directory = core.table_version(table).directory
+        return Part(table, incoming, pa.concat_tables(rows) if rows else None, files, directory)
+
+
+def _read(storage: Storage, layout: FileLayout, file: NewDataFile) -> pa.Table:
+    with storage.open_input(layout.directory + file.path) as source:
+        return pq.read_table(source)
+
+
+def _parallelism(session: SparkSession) -> int:
+    is_classic = hasattr(session, "_jsparkSession")
+    return max(1, session.sparkContext.defaultParallelism) if is_classic else _PARALLELISM_OVER_CONNECT

@@ -1,0 +1,143 @@
+"""Large batches by Spark's own Parquet writer: rows never leave the JVM. Runs on the driver, classic client only.
+
+Spark can give a field id to columns and struct fields, not to elements of lists and maps, and knows nothing of our
+partitions and sort orders: `can_write_natively` says where it will do. Its job commit puts the files of those tasks
+that succeeded, and no others, into a directory of this batch alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+from uuid6 import uuid7
+
+from ducklake_core.files.footer_facts import read_file_facts
+from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.storage import Storage
+from ducklake_core.files.write_options import WriteOptions
+from ducklake_core.model import Column, NewDataFile
+from ducklake_core.spec.names import fold
+from ducklake_core.spec.types import type_text
+from ducklake_sinks.spark_types import lake_schema
+
+_UNFIT = frozenset({"list", "map", "time", "interval"})
+_CODECS = {"snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "none": "none"}
+# What must hold of the session, or old dates and decimals are written in Hive's way.
+_NEEDED = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+_GUESSED_TEXT_BYTES = 32
+_FOOTER_READERS = 8
+
+
+def can_write_natively(session: SparkSession, schema: T.StructType, layout: FileLayout, storage: Storage) -> bool:
+    """Tell whether Spark's writer makes files that are just as ours would be."""
+    if not hasattr(session, "_jsparkSession") or not storage.is_local:
+        return False
+    return (
+        _is_plain(layout)
+        and _are_same(schema, layout.columns)
+        and all(str(session.conf.get(name)).upper() == value.upper() for name, value in _NEEDED.items())
+    )
+
+
+def write_natively(frame: DataFrame, layout: FileLayout, storage: Storage) -> tuple[NewDataFile, ...]:
+    """Write a batch and return its files; on an error nothing is left."""
+    name = f"ducklake-{uuid7()}/"
+    directory = layout.directory + name
+    try:
+        _write(frame, layout, directory)
+        files = _read_facts(storage, layout, name)
+    except BaseException:  # an interrupt must leave no file behind, either
+        _remove_all(storage, directory)
+        raise
+    kept = {file.path.removeprefix(name) for file in files}
+    for other in storage.files_in(directory):  # files without rows, and checksums of Hadoop's local filesystem
+        if other not in kept:
+            storage.remove(directory + other)
+    return files
+
+
+def _is_plain(layout: FileLayout) -> bool:
+    options, default = layout.options, WriteOptions()
+    is_sorted = layout.sort_order is not None and options.sort_on_insert
+    return (
+        layout.partitioning is None
+        and not is_sorted
+        and options.compression in _CODECS
+        and (options.compression_level, options.data_page_version) == (None, default.data_page_version)
+        and (options.row_group_rows, options.row_group_bytes) == (default.row_group_rows, None)
+        and not options.encrypted
+    )
+
+
+def _are_same(schema: T.StructType, columns: Sequence[Column]) -> bool:
+    """Tell whether a frame has just the table's columns, each of its type, and no null can be wrong."""
+    texts = {fold(name): text for name, text in lake_schema(schema).items()}
+    return (
+        len(texts) == len(schema.fields) == len(columns)
+        and all(column.nulls_allowed and texts.get(fold(column.name)) == type_text(column) for column in columns)
+        and not any(node.type in _UNFIT for column in columns for node in column.walk())
+    )
+
+
+def _write(frame: DataFrame, layout: FileLayout, directory: str) -> None:
+    options = {
+        "compression": _CODECS[layout.options.compression],
+        "maxRecordsPerFile": str(max(1, layout.options.target_file_bytes // _row_bytes(layout.columns))),
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "mapreduce.fileoutputcommitter.algorithm.version": "1",  # only the job's commit publishes files
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    }
+    uri = Path(directory.removeprefix("file://")).absolute().as_uri()
+    _identified(frame, layout.columns).write.options(**options).parquet(uri)
+
+
+def _identified(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Return the frame in the table's order and names, with the field id of every node."""
+    types = {fold(f.name): f for f in frame.schema.fields}
+    picked = []
+    for column in columns:
+        source = types[fold(column.name)]
+        quoted = F.col("`{}`".format(source.name.replace("`", "``")))
+        typed = quoted.cast(_with_ids(source.dataType, column))
+        picked.append(typed.alias(column.name, metadata={"parquet.field.id": int(column.column_id)}))
+    return frame.select(picked)
+
+
+def _with_ids(type_: T.DataType, column: Column) -> T.DataType:
+    if not isinstance(type_, T.StructType):
+        return type_
+    fields = zip(type_.fields, column.children, strict=True)
+    return T.StructType(
+        [
+            T.StructField(c.name, _with_ids(f.dataType, c), True, {"parquet.field.id": int(c.column_id)})  # noqa: FBT003 # Spark's signature
+            for f, c in fields
+        ]
+    )
+
+
+def _row_bytes(columns: Sequence[Column]) -> int:
+    """Return about how many bytes a row takes before it is compressed."""
+    widths = {"boolean": 1, "int8": 1, "int16": 2, "int32": 4, "float32": 4, "date": 4, "varchar": _GUESSED_TEXT_BYTES}
+    return sum(widths.get(leaf.type, 8) for column in columns for leaf in column.leaves())
+
+
+def _read_facts(storage: Storage, layout: FileLayout, name: str) -> tuple[NewDataFile, ...]:
+    names = [name + file for file in storage.files_in(layout.directory + name) if file.endswith(".parquet")]
+    read = partial(read_file_facts, storage, layout.directory, columns=layout.columns)
+    with ThreadPoolExecutor(_FOOTER_READERS) as readers:
+        return tuple(file for file in readers.map(read, names) if file.record_count)
+
+
+def _remove_all(storage: Storage, directory: str) -> None:
+    for name in storage.files_in(directory):
+        storage.remove(directory + name)

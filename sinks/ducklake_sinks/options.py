@@ -1,0 +1,164 @@
+"""What a sink is told: parsed and checked once, every mistake at once. Opens nothing; pickles with the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+
+from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.errors import DuckLakeError, InvalidInput
+from ducklake_core.model import SortKey
+from ducklake_core.spec.names import join_table_name, split_table_name
+from ducklake_core.spec.options import normalize_option
+from ducklake_core.spec.partition import parse_partition_expression
+from ducklake_sinks.flush_policy import FlushPolicy
+
+Route: TypeAlias = str | Callable[[DataFrame], Column]
+BAD_ROW_CHOICES = ("fail", "quarantine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """The arguments of `DuckLakeSink`, which explains them."""
+
+    catalog: str
+    table: str | None = None
+    route: Route | None = None
+    stream: str | None = None
+    data_path: str | None = None
+    metadata_schema: str | None = None
+    partition_by: tuple[str, ...] = ()
+    sorted_by: tuple[str | SortKey, ...] = ()
+    table_options: Mapping[str, object] | None = None
+    merge_schema: bool = False
+    inline_rows: int = 10_000
+    flush: FlushPolicy | None = FlushPolicy()  # noqa: RUF009 # frozen
+    on_bad_row: str = "fail"
+    dead_letter_table: str | None = None
+    job: str | None = None
+
+    @property
+    def quarantines(self) -> bool:
+        return self.on_bad_row == "quarantine"
+
+    @property
+    def dead_letters(self) -> str:
+        """The table for rows that cannot be stored."""
+        if self.dead_letter_table is not None:
+            return self.dead_letter_table
+        if self.table is None:
+            return "main.dead_letters"
+        schema, name = split_table_name(self.table)
+        return join_table_name(schema, f"{name}_dead_letters")
+
+    def __repr__(self) -> str:
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        shown["catalog"] = CatalogUrl.parse(self.catalog).shown  # without its password
+        return f"SinkOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+def parse_options(arguments: Mapping[str, Any]) -> SinkOptions:  # Any: whatever a caller may get wrong
+    """Return the options; raise InvalidInput that lists every bad argument."""
+    known = {f.name for f in fields(SinkOptions)}
+    problems = [_unknown(name, known) for name in arguments if name not in known]
+    given = {name: value for name, value in arguments.items() if name in known}
+    for name in ("partition_by", "sorted_by"):
+        if name in given:
+            given[name] = _listed(given[name])
+    for name, check in _CHECKS.items():
+        problem = check(given[name]) if name in given else None
+        if problem is not None:
+            problems.append(f"{name} {problem}")
+    if given.get("route") is not None and given.get("table") is not None:
+        problems.append("table and route exclude each other: a route names the table of each row")
+    if problems:
+        raise InvalidInput("a sink cannot be made: " + "; ".join(problems), problems=problems)
+    return SinkOptions(**given)
+
+
+def _unknown(name: str, known: set[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(sorted(known))}"
+    return f"there is no argument '{name}': {hint}"
+
+
+def _listed(value: Any) -> Any:  # Any: checked next
+    return (value,) if isinstance(value, (str, SortKey)) else tuple(value) if isinstance(value, Sequence) else value
+
+
+def _refusal(parse: Callable[[Any], object]) -> Callable[[Any], str | None]:  # Any: see parse_options
+    """Make a check of what raises."""
+
+    def check(value: Any) -> str | None:  # Any: see parse_options
+        try:
+            parse(value)
+        except (DuckLakeError, TypeError, AttributeError, ValueError) as error:
+            return f"is wrong: {error}"
+        return None
+
+    return check
+
+
+def _optional(check: Callable[[Any], str | None]) -> Callable[[Any], str | None]:  # Any: see parse_options
+    return lambda value: None if value is None else check(value)
+
+
+def _text(value: object) -> str | None:
+    return None if isinstance(value, str) and value else f"is {value!r}, but must be a text that is not empty"
+
+
+def _flag(value: object) -> str | None:
+    return None if isinstance(value, bool) else f"is {value!r}, but must be True or False"
+
+
+def _row_count(value: object) -> str | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return None if is_count else f"is {value!r}, but must be a number of rows, 0 or more"
+
+
+def _route(value: object) -> str | None:
+    is_route = (isinstance(value, str) and bool(value)) or callable(value)
+    return None if is_route else f"is {value!r}, but must be a column's name or a function from a DataFrame to a Column"
+
+
+def _flush(value: object) -> str | None:
+    return (
+        None if isinstance(value, FlushPolicy) else f"is {value!r}, but must be a FlushPolicy, or None to never flush"
+    )
+
+
+def _choice(value: object) -> str | None:
+    return None if value in BAD_ROW_CHOICES else f"is {value!r}, but must be 'fail' or 'quarantine'"
+
+
+def _table_options(value: Any) -> str | None:  # Any: see parse_options
+    if not isinstance(value, Mapping):
+        return f"is {value!r}, but must be a mapping of DuckLake's options of a table"
+    problems = [problem for k, v in value.items() if (problem := _refusal(lambda _: normalize_option(k, v))(None))]  # noqa: B023 # called at once
+    return "; ".join(problems) or None
+
+
+def _partitioning(value: Any) -> str | None:  # Any: see parse_options
+    return next(filter(None, (_refusal(parse_partition_expression)(expression) for expression in value)), None)
+
+
+_CHECKS: Mapping[str, Callable[[Any], str | None]] = {  # Any: see parse_options
+    "catalog": _refusal(CatalogUrl.parse),
+    "table": _optional(_refusal(split_table_name)),
+    "route": _optional(_route),
+    "stream": _optional(_text),
+    "data_path": _optional(_text),
+    "metadata_schema": _optional(_text),
+    "partition_by": _partitioning,
+    "table_options": _optional(_table_options),
+    "merge_schema": _flag,
+    "inline_rows": _row_count,
+    "flush": _optional(_flush),
+    "on_bad_row": _choice,
+    "dead_letter_table": _optional(_refusal(split_table_name)),
+    "job": _optional(_text),
+}

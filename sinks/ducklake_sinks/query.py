@@ -1,0 +1,103 @@
+"""Which query is calling: its identity, its offsets, and whether its source runs in Python. Runs on the driver.
+
+Spark tells a `foreachBatch` function only the number of the batch. The classic client finds the rest in the JVM; over
+Connect there is no JVM, and a sink needs its stream's name as an option.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from ducklake_core.errors import InvalidInput
+
+# Operators that run Python workers: their input must be drained, or the next task waits for a worker to be abandoned.
+_PYTHON_PLAN = re.compile(r"Python|Pandas|InArrow")
+BY_HAND = "by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query that runs now. `handle` is Spark's own object for it, None where there is none."""
+
+    query_id: str
+    run_id: str
+    handle: Any = field(default=None, compare=False, repr=False)  # Any: a Java object
+
+    def offsets(self, batch_id: int) -> list[Any] | None:  # Any: JSON of the sources
+        """Return where each source ends in this batch, as the source says it; None where nobody knows."""
+        if self.handle is None:
+            return None
+        found = self.handle.offsetLog().get(batch_id)
+        if found.isEmpty():
+            return None
+        offsets = found.get().offsets().iterator()
+        texts = []
+        while offsets.hasNext():
+            offset = offsets.next()
+            texts.append(offset.get().json() if offset.isDefined() else "null")
+        return [_parsed(text) for text in texts]
+
+    def must_be_drained(self) -> bool:
+        """Tell whether some of the batch is made by Python workers, as far as can be known."""
+        if self.handle is None:
+            return True
+        execution = self.handle.lastExecution()
+        return execution is None or _PYTHON_PLAN.search(execution.executedPlan().toString()) is not None
+
+
+class QueryFinder:
+    """Finds the query of a batch; remembers Spark's object for it, which costs a few calls to the JVM."""
+
+    def __init__(self, root: SparkSession | None = None) -> None:
+        self._own_run_id = str(uuid4())
+        self._root = root  # over Connect: the session that started the query
+        self._known: Query | None = None
+
+    def find(self, session: SparkSession, stream: str | None) -> Query:
+        if hasattr(session, "_jsparkSession"):
+            return self._find_classic(session)
+        self._known = self._known or self._find_remote(stream)
+        return self._known
+
+    def _find_classic(self, session: SparkSession) -> Query:
+        context = session.sparkContext
+        query_id = context.getLocalProperty("sql.streaming.queryId")
+        if query_id is None:
+            return Query(BY_HAND, self._own_run_id)
+        run_id = context.getLocalProperty("spark.jobGroup.id") or self._own_run_id
+        if self._known is None or (self._known.query_id, self._known.run_id) != (query_id, run_id):
+            self._known = Query(query_id, run_id, _handle(session, query_id))
+        return self._known
+
+    def _find_remote(self, stream: str | None) -> Query:
+        """Return the only query of the session, or the one that has the stream's name.
+
+        Never a guess: a query that goes by another id after a restart would be taken for one whose checkpoint is lost.
+        """
+        active = self._root.streams.active if self._root is not None and stream is not None else []
+        named = [query for query in active if query.name == stream] if len(active) > 1 else active
+        if active and len(named) != 1:
+            raise InvalidInput(
+                f"{len(active)} queries run in this Spark Connect session, and the sink cannot tell which one is that "
+                f"of stream '{stream}': give it the stream's name with writeStream.queryName('{stream}')"
+            )
+        return Query(named[0].id, named[0].runId) if named else Query(BY_HAND, self._own_run_id)
+
+
+def _handle(session: SparkSession, query_id: str) -> Any:  # Any: a Java object
+    """Return Spark's object for a running query; it has no public way to it from within a batch."""
+    uuid = session._jvm.java.util.UUID.fromString(query_id)  # type: ignore[union-attr] # noqa: SLF001 # see above
+    return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)  # noqa: SLF001 # see above
+
+
+def _parsed(text: str) -> Any:  # Any: JSON
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,92 @@
+"""`DuckLakeSink`, for `writeStream.foreachBatch`. Runs on the driver; over Spark Connect it pickles to the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ducklake_core.model import SortKey
+from ducklake_sinks.flush_policy import FlushPolicy
+from ducklake_sinks.options import Route, SinkOptions, parse_options
+from ducklake_sinks.runtime import SinkRuntime
+from ducklake_sinks.transaction import SinkTransaction
+
+
+class DuckLakeSink:
+    """Writes micro-batches into a DuckLake, each exactly once: `stream.writeStream.foreachBatch(sink)`.
+
+    A small batch becomes rows of the catalog, a large one Parquet; inlined rows are flushed to Parquet by the policy.
+
+    `catalog`: a SQLAlchemy URL or DuckDB's ATTACH string. `data_path`: where a lake made by the sink keeps its files.
+    `table`: where rows go, created from the first batch; or `route`: a column, or a function from the DataFrame to a
+    Column, that names the table of each row.
+    `stream`: the name under which epochs are recorded, Spark's query id by default; over Connect it must be given, and
+    be the query's name (`queryName`) too where one session runs several.
+    `partition_by`, `sorted_by`, `table_options`: for tables that the sink creates.
+    `merge_schema`: add new columns and fields, promote types without loss, fill columns that are missing.
+    `inline_rows`: how many rows of a batch are kept in the catalog at most. `flush`: None to never flush.
+    `on_bad_row`: `fail`, or `quarantine` to keep rows that a table cannot hold in `dead_letter_table`.
+    `job`: a name that snapshots tell to people.
+
+    Raises InvalidInput that lists every bad argument. Connects when the first batch comes, not before.
+    """
+
+    def __init__(  # noqa: PLR0913 # each is a choice that users make, by name
+        self,
+        catalog: str,
+        table: str | None = None,
+        *,
+        route: Route | None = None,
+        stream: str | None = None,
+        data_path: str | None = None,
+        metadata_schema: str | None = None,
+        partition_by: Sequence[str] | str = (),
+        sorted_by: Sequence[str | SortKey] | str = (),
+        table_options: Mapping[str, object] | None = None,
+        merge_schema: bool = False,
+        inline_rows: int = 10_000,
+        flush: FlushPolicy | None = FlushPolicy(),  # noqa: B008 # frozen
+        on_bad_row: str = "fail",
+        dead_letter_table: str | None = None,
+        job: str | None = None,
+        **unknown: object,
+    ) -> None:
+        named = {name: value for name, value in locals().items() if name not in ("self", "unknown")}
+        self.options: SinkOptions = parse_options({**named, **unknown})
+        self._runtime: SinkRuntime | None = None
+        self._root: SparkSession | None = None
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch; Spark calls this."""
+        with self.transaction(batch_id, frame.sparkSession) as tx:
+            tx.append(frame)
+
+    def transaction(self, batch_id: int, session: SparkSession | None = None) -> SinkTransaction:
+        """Begin the epoch of a batch, to write several frames to several tables in one snapshot.
+
+        `session` is that of the batch's frame, the active one by default. Raises a LedgerError when the ledger forbids
+        the epoch.
+        """
+        self._runtime = self._runtime or SinkRuntime(self.options, self._root)
+        beginning = self._runtime.begin(int(batch_id), session or SparkSession.active())
+        return SinkTransaction(self._runtime, beginning)
+
+    def close(self) -> None:
+        """Let a flush that runs finish, and close connections. The sink can be used again."""
+        if self._runtime is not None:
+            self._runtime.close()
+            self._runtime = None
+
+    def __repr__(self) -> str:
+        return f"DuckLakeSink({self.options!r})"
+
+    def __getstate__(self) -> SinkOptions:
+        return self.options
+
+    def __setstate__(self, options: Any) -> None:  # Any: the pickle protocol passes what __getstate__ gave
+        self.options = options
+        self._runtime = None
+        # Over Connect, Spark unpickles a sink in the session that started its query: later there is no way to it.
+        self._root = SparkSession.getActiveSession()

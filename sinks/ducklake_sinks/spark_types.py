@@ -1,0 +1,216 @@
+"""Spark SQL types as DuckLake types, and the values that Spark cannot hand over as Arrow. Runs on driver and executors.
+
+Most types travel as they are. Intervals do not: a year-month interval travels as its number of months, a calendar
+interval as a struct of months, days and microseconds, and all become Arrow's interval here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+
+from ducklake_core.errors import UnsupportedType
+
+_MICROSECONDS_PER_DAY = 86_400_000_000
+_PLAIN: dict[type[T.DataType], str] = {
+    T.BooleanType: "boolean",
+    T.ByteType: "int8",
+    T.ShortType: "int16",
+    T.IntegerType: "int32",
+    T.LongType: "int64",
+    T.FloatType: "float32",
+    T.DoubleType: "float64",
+    T.StringType: "varchar",
+    T.CharType: "varchar",
+    T.VarcharType: "varchar",
+    T.BinaryType: "blob",
+    T.DateType: "date",
+    T.TimestampType: "timestamptz",
+    T.TimestampNTZType: "timestamp",
+    T.TimeType: "time",
+    T.DayTimeIntervalType: "interval",
+    T.YearMonthIntervalType: "interval",
+    T.CalendarIntervalType: "interval",
+}
+_INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType)
+_REMEDIES: dict[type[T.DataType], str] = {
+    T.VariantType: "store it as text with to_json(…), or its parts with variant_get(…)",
+    T.NullType: "cast it to the type it should have",
+    T.UserDefinedType: "convert it to arrays, structs and numbers",
+}
+
+
+def lake_schema(schema: T.StructType, *, ignore_void: bool = False) -> dict[str, str]:
+    """Return the DuckLake type text of each column; refuse, all at once, those that have none.
+
+    `ignore_void`: leave columns out that hold nothing but nulls and have no type.
+    """
+    fields = [f for f in schema.fields if not (ignore_void and isinstance(f.dataType, T.NullType))]
+    problems = [problem for f in fields for problem in _problems(f.dataType, f.name)]
+    if problems:
+        raise UnsupportedType(
+            "; ".join(
+                f"column '{path}' has Spark type '{name}', which cannot be stored: {remedy}"
+                for path, name, remedy in problems
+            ),
+            columns=[path for path, _, _ in problems],
+        )
+    return {f.name: _type_text(f.dataType) for f in fields}
+
+
+def void_columns(schema: T.StructType) -> list[str]:
+    """Return the columns that have no type: all their values are null."""
+    return [f.name for f in schema.fields if isinstance(f.dataType, T.NullType)]
+
+
+def to_arrow_types(frame: DataFrame) -> DataFrame:
+    """Return the frame with only types that Spark can hand over as Arrow."""
+    fields = frame.schema.fields
+    if not any(_needs_cast(f.dataType) for f in fields):
+        return frame
+    quoted = ((f, F.col("`{}`".format(f.name.replace("`", "``")))) for f in fields)
+    return frame.select([_castable(column, f.dataType).alias(f.name) for f, column in quoted])
+
+
+def from_arrow_types(table: pa.Table, schema: T.StructType) -> pa.Table:
+    """Return the data of a frame that `to_arrow_types` made, with intervals as Arrow has them."""
+    for index, f in enumerate(schema.fields):
+        if _has(f.dataType, _INTERVALS):
+            chunks = [_restored(chunk, f.dataType) for chunk in table.column(index).chunks]
+            type_ = chunks[0].type if chunks else _restored(pa.nulls(0, table.column(index).type), f.dataType).type
+            table = table.set_column(index, f.name, pa.chunked_array(chunks, type_))
+    return table
+
+
+# ------------------------------------------------------------------------------------------- the type
+
+
+def _type_text(type_: T.DataType) -> str:
+    if isinstance(type_, T.DecimalType):
+        return f"decimal({type_.precision},{type_.scale})"
+    if isinstance(type_, T.ArrayType):
+        return f"{_type_text(type_.elementType)}[]"
+    if isinstance(type_, T.MapType):
+        return f"map({_type_text(type_.keyType)}, {_type_text(type_.valueType)})"
+    if isinstance(type_, T.StructType):
+        names = ['"{}"'.format(f.name.replace('"', '""')) for f in type_.fields]
+        texts = [_type_text(f.dataType) for f in type_.fields]
+        return f"struct({', '.join(f'{name} {text}' for name, text in zip(names, texts, strict=True))})"
+    return _PLAIN[type(type_)]
+
+
+def _problems(type_: T.DataType, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (path, type, remedy) of each part that has no DuckLake type."""
+    if isinstance(type_, T.StructType) and not type_.fields:
+        yield path, type_.simpleString(), "a struct needs at least one field"
+    elif isinstance(type_, T.DecimalType):
+        if not 0 <= type_.scale <= type_.precision:
+            yield path, type_.simpleString(), "its scale must be from 0 to its precision"
+    elif not _children(type_) and type(type_) not in _PLAIN:
+        remedies = (text for kind, text in _REMEDIES.items() if isinstance(type_, kind))
+        yield path, type_.simpleString(), next(remedies, "cast it to one of the types in docs/types.md")
+    for name, child in _children(type_):
+        yield from _problems(child, f"{path}.{name}")
+
+
+def _children(type_: T.DataType) -> list[tuple[str, T.DataType]]:
+    if isinstance(type_, T.ArrayType):
+        return [("element", type_.elementType)]
+    if isinstance(type_, T.MapType):
+        return [("key", type_.keyType), ("value", type_.valueType)]
+    return [(f.name, f.dataType) for f in type_.fields] if isinstance(type_, T.StructType) else []
+
+
+def _has(type_: T.DataType, kinds: tuple[type[T.DataType], ...]) -> bool:
+    return isinstance(type_, kinds) or any(_has(child, kinds) for _, child in _children(type_))
+
+
+def _needs_cast(type_: T.DataType) -> bool:
+    return _has(type_, (T.YearMonthIntervalType, T.CalendarIntervalType))
+
+
+# ------------------------------------------------------------------------------------- in Spark's plan
+
+
+def _castable(column: Column, type_: T.DataType) -> Column:
+    if not _needs_cast(type_):
+        return column
+    if isinstance(type_, T.YearMonthIntervalType):
+        return column.cast("interval month").cast("int")
+    if isinstance(type_, T.ArrayType):
+        element = type_.elementType
+        return F.transform(column, lambda value: _castable(value, element))
+    if isinstance(type_, T.MapType):
+        keys = F.transform(F.map_keys(column), lambda key: _castable(key, type_.keyType))
+        return F.map_from_arrays(
+            keys, F.transform(F.map_values(column), lambda value: _castable(value, type_.valueType))
+        )
+    if isinstance(type_, T.StructType):
+        fields = [_castable(column.getField(f.name), f.dataType).alias(f.name) for f in type_.fields]
+        return F.when(column.isNotNull(), F.struct(*fields))
+    return F.when(column.isNotNull(), _calendar_parts(column))
+
+
+def _calendar_parts(column: Column) -> Column:
+    part = {name: F.extract(F.lit(name), column) for name in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")}
+    seconds = part["HOUR"] * 3600 + part["MINUTE"] * 60 + part["SECOND"]
+    return F.struct(
+        (part["YEAR"] * 12 + part["MONTH"]).cast("int").alias("months"),
+        part["DAY"].cast("int").alias("days"),
+        (seconds * 1_000_000).cast("bigint").alias("microseconds"),
+    )
+
+
+# ---------------------------------------------------------------------------------------- in Arrow
+
+
+def _restored(array: pa.Array, type_: T.DataType) -> pa.Array:
+    """Return the values with intervals in the place of what stood for them."""
+    if isinstance(type_, _INTERVALS):
+        return _intervals(array, type_)
+    if not _has(type_, _INTERVALS):
+        return array
+    array = pa.concat_arrays([array]) if array.offset else array  # a slice's children are not sliced
+    mask = array.is_null() if array.null_count else None
+    if isinstance(type_, T.ArrayType):
+        return pa.ListArray.from_arrays(array.offsets, _restored(array.values, type_.elementType), mask=mask)
+    if isinstance(type_, T.MapType):
+        keys, items = _restored(array.keys, type_.keyType), _restored(array.items, type_.valueType)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, mask=mask)
+    assert isinstance(type_, T.StructType)  # noqa: S101 # nothing else has children
+    parts = [_restored(array.field(i), f.dataType) for i, f in enumerate(type_.fields)]
+    return pa.StructArray.from_arrays(parts, names=[f.name for f in type_.fields], mask=mask)
+
+
+def _intervals(array: pa.Array, type_: T.DataType) -> pa.Array:
+    if isinstance(type_, T.YearMonthIntervalType):
+        return _interval_array(array, months=_numbers(array))
+    if isinstance(type_, T.DayTimeIntervalType):
+        microseconds = _numbers(array.cast(pa.int64()))
+        days, rest = np.divmod(microseconds, _MICROSECONDS_PER_DAY)
+        days += (microseconds < 0) & (rest != 0)  # both parts have the sign of the whole
+        return _interval_array(array, days=days, microseconds=microseconds - days * _MICROSECONDS_PER_DAY)
+    months, days, microseconds = (_numbers(array.field(i)) for i in range(3))
+    return _interval_array(array, months, days, microseconds)
+
+
+def _numbers(array: pa.Array) -> np.ndarray:
+    return np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False))
+
+
+def _interval_array(
+    array: pa.Array,
+    months: np.ndarray | int = 0,
+    days: np.ndarray | int = 0,
+    microseconds: np.ndarray | int = 0,
+) -> pa.Array:
+    """Make intervals by Arrow's own layout, with the nulls of `array`."""
+    parts = np.empty(len(array), dtype=[("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+    parts["months"], parts["days"], parts["nanoseconds"] = months, days, np.asarray(microseconds) * 1000
+    valid = pa.array(array.is_valid()).buffers()[1]
+    return pa.Array.from_buffers(pa.month_day_nano_interval(), len(array), [valid, pa.py_buffer(parts)])

@@ -1,0 +1,183 @@
+"""What an executor does with its part of a large batch: Parquet files, or the rows themselves when they are few.
+
+Runs in a Spark task, by `mapInArrow`; needs no catalog and gets no password. What comes back is one message per table:
+facts of files that nobody can see until the driver commits them, or rows. A lost attempt leaves files that no message
+names; they are orphans for maintenance.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+
+from ducklake_core import faults
+from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import NewDataFile
+from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, refuse
+from ducklake_sinks.routes import route_key, split_by_route, why_no_table
+from ducklake_sinks.spark_types import from_arrow_types
+
+MESSAGE_SCHEMA = "message binary"
+BUFFER_BYTES = 256 * 2**20
+
+Key: TypeAlias = tuple[str, str]  # of `route_key`
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that rows go to."""
+
+    name: str
+    layout: FileLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a task did for one table. `rows`: in Arrow's stream format; None: there are none, or they are in files."""
+
+    table: str
+    files: tuple[NewDataFile, ...] = ()
+    rows: bytes | None = None
+
+    def read_rows(self) -> pa.Table | None:
+        return None if self.rows is None else pa.ipc.open_stream(self.rows).read_all()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """Everything one task did. `unknown`: tables that are not prepared; then the task kept nothing."""
+
+    messages: tuple[Message, ...]
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWriter:
+    """Writes the rows of one task. Pickled with the task.
+
+    `targets` are by `route_key`; without a `route` there is one. `few_rows` is how many rows of a table a task returns
+    instead of a file. `dead` is the table for bad rows; None: a bad row fails the batch.
+    """
+
+    storage: Storage
+    schema: T.StructType
+    targets: Mapping[Key, Target]
+    head: Letterhead
+    few_rows: int
+    route: str | None = None
+    dead: Target | None = None
+    fill_missing: bool = False
+    buffer_bytes: int = BUFFER_BYTES
+
+    def __call__(self, record_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        result = pickle.dumps(self.write(record_batches))
+        yield pa.record_batch([pa.array([result], pa.binary())], names=["message"])
+
+    def write(self, record_batches: Iterator[pa.RecordBatch]) -> TaskResult:
+        task = _Task(self)
+        try:
+            for record_batch in record_batches:
+                task.add(from_arrow_types(pa.Table.from_batches([record_batch]), self.schema))
+            return task.finish()
+        except BaseException:  # whatever ends the task, no message will name its files
+            task.remove_files()
+            raise
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """Rows of one table that wait to be written, and the files that were."""
+
+    target: Target
+    tables: list[pa.Table] = field(default_factory=list)
+    size_bytes: int = 0
+    files: list[NewDataFile] = field(default_factory=list)
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self.tables.append(rows)
+            self.size_bytes += rows.nbytes
+
+    def write(self, storage: Storage) -> None:
+        if self.tables:
+            self.files += write_data_files(storage, self.target.layout, pa.concat_tables(self.tables))
+            faults.at("after_task_file_write")
+        self.tables, self.size_bytes = [], 0
+
+    def finish(self, storage: Storage, few_rows: int) -> Message:
+        if self.files or sum(table.num_rows for table in self.tables) > few_rows:
+            self.write(storage)
+        rows = _stream_bytes(pa.concat_tables(self.tables)) if self.tables else None
+        return Message(self.target.name, tuple(self.files), rows)
+
+
+class _Task:
+    """One run of a writer."""
+
+    def __init__(self, writer: TaskWriter) -> None:
+        self.writer = writer
+        self.buffers: dict[Key, _Buffer] = {}
+        self.unknown: set[str] = set()
+
+    def add(self, table: pa.Table) -> None:
+        if self.writer.route is None:
+            [(key, target)] = self.writer.targets.items()
+            self._store(key, target, table)
+            return
+        for name, rows in split_by_route(table, self.writer.route):
+            reason = why_no_table(name, self.writer.route)
+            if name is None or reason is not None:
+                self._bury(name, [(row, str(reason)) for row in rows.to_pylist()])
+            elif route_key(name) not in self.writer.targets:
+                self.unknown.add(name)
+            elif not self.unknown:  # else the whole batch is read again
+                self._store(route_key(name), self.writer.targets[route_key(name)], rows)
+
+    def finish(self) -> TaskResult:
+        if self.unknown:
+            self.remove_files()
+            return TaskResult((), tuple(sorted(self.unknown)))
+        writer = self.writer
+        return TaskResult(tuple(b.finish(writer.storage, writer.few_rows) for b in self.buffers.values()))
+
+    def remove_files(self) -> None:
+        for buffer in self.buffers.values():
+            for file in buffer.files:
+                self.writer.storage.remove(buffer.target.layout.directory + file.path)
+
+    def _store(self, key: Key, target: Target, rows: pa.Table) -> None:
+        good, bad = fitting_rows(
+            rows,
+            target.layout.columns,
+            target.name,
+            fill_missing=self.writer.fill_missing,
+            quarantines=self.writer.dead is not None,
+        )
+        self._bury(target.name, bad)
+        self._keep(key, target, good)
+
+    def _bury(self, table_name: str | None, bad: list[BadRow]) -> None:
+        if bad and self.writer.dead is None:
+            raise refuse(bad[0][1])
+        if bad and self.writer.dead is not None:
+            dead = self.writer.dead
+            self._keep(route_key(dead.name), dead, dead_letters(self.writer.head, table_name, bad))
+
+    def _keep(self, key: Key, target: Target, rows: pa.Table) -> None:
+        buffer = self.buffers.setdefault(key, _Buffer(target))
+        buffer.add(rows)
+        if buffer.size_bytes >= self.writer.buffer_bytes:
+            buffer.write(self.writer.storage)
+
+
+def _stream_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())

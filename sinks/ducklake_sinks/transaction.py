@@ -1,0 +1,287 @@
+"""One epoch: frames of a batch that become one snapshot, exactly once. Runs on the driver."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from ducklake_core import CommitResult, Transaction, faults
+from ducklake_core.errors import CommitConflict, InvalidInput
+from ducklake_core.pending import AddedCount
+from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, refuse
+from ducklake_sinks.collector import Expectation, Expected, collect_rows, size_of
+from ducklake_sinks.incoming import Incoming
+from ducklake_sinks.large_batch import LargeBatch, Part
+from ducklake_sinks.preparation import prepare_dead_letters, prepare_table
+from ducklake_sinks.routes import COMPUTED_ROUTE, split_by_route, why_no_table
+from ducklake_sinks.runtime import Beginning, SinkRuntime, patiently
+from ducklake_sinks.vanished import vanished
+
+log = logging.getLogger("ducklake_sinks")
+
+MOST_REBUILDS = 4
+
+
+class SinkTransaction:
+    """Made by `DuckLakeSink.transaction`. The end of the `with` block commits; an error in it discards everything.
+
+    `is_replay`: the epoch is committed already; `append` then reads nothing and writes nothing.
+    """
+
+    def __init__(self, runtime: SinkRuntime, beginning: Beginning) -> None:
+        self._runtime = runtime
+        self._options = runtime.options
+        self._beginning = beginning
+        self._head = Letterhead(beginning.epoch.stream, beginning.epoch.batch_id, datetime.now(UTC))
+        self._parts: list[Part] = []
+        self._core: Transaction | None = None
+        self._created: set[str] = set()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._start = time.perf_counter()
+        self._has_ended = False
+        self.result: CommitResult | None = None
+
+    @property
+    def is_replay(self) -> bool:
+        return self._beginning.is_replay
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._has_ended:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    def append(self, frame: DataFrame, table: str | None = None) -> None:
+        """Add the rows of a frame to a table, the sink's own by default; nothing is visible before the commit."""
+        if self._has_ended:
+            raise InvalidInput("this transaction has ended: begin a new one for the next batch")
+        if self.is_replay:
+            return
+        name, route, frame = self._destination(frame, table)
+        incoming = self._runtime.incoming(frame.schema)
+        key = name or COMPUTED_ROUTE
+        known = self._runtime.expectations.get(key, Expectation.UNKNOWN)
+        with self._phase("collect"):
+            rows = collect_rows(frame, self._beginning.query, Expected(known, self._options.inline_rows))
+        if rows is not None:
+            parts = list(self._sorted_out(name, route, rows, incoming))
+        else:
+            faults.at("before_large_write")
+            with self._phase("write"):
+                parts = self._write_large(frame, name, route, incoming)
+        self._parts += parts
+        faults.at("after_collect")
+        self._runtime.expectations[key] = size_of(sum(part.row_count for part in parts), self._options.inline_rows)
+
+    def commit(self) -> CommitResult:
+        """Make the snapshot, and record the epoch with it. An empty batch records the epoch only."""
+        self._has_ended = True
+        if self.is_replay:
+            self.result = CommitResult(None, replayed=True)
+        else:
+            try:
+                with self._phase("commit"):
+                    self.result = self._commit()
+            except BaseException:  # an interrupt must leave no file behind, either
+                if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
+                    self.discard()
+                raise
+        self._finish(self.result)
+        return self.result
+
+    def discard(self) -> None:
+        """End the transaction and remove the files that were written for it."""
+        self._has_ended = True
+        if self._core is not None:
+            self._core.discard()
+        for part in self._parts:
+            part.remove_files(self._runtime.lake.storage)
+
+    # ---- rows
+
+    def _destination(self, frame: DataFrame, table: str | None) -> tuple[str | None, str | None, DataFrame]:
+        """Return the table, or the column that names it, and the frame, with that column if it must be computed."""
+        name, route = table or self._options.table, self._options.route
+        if name is not None:
+            return name, None, frame
+        if route is None:
+            raise InvalidInput(
+                "no table is named: give the sink a table or a route, or name one in append(frame, table)"
+            )
+        if isinstance(route, str):
+            if route not in frame.columns:
+                raise InvalidInput(
+                    f"the route '{route}' is no column of the data, which has {', '.join(frame.columns)}"
+                )
+            return None, route, frame
+        return None, COMPUTED_ROUTE, frame.withColumn(COMPUTED_ROUTE, route(frame).cast("string"))
+
+    def _sorted_out(self, name: str | None, route: str | None, rows: pa.Table, incoming: Incoming) -> Iterator[Part]:
+        """Yield the rows by table; those that name none are bad."""
+        if rows.num_rows == 0:
+            return
+        if route is None:
+            yield Part(str(name), incoming, rows)
+            return
+        for found, part in split_by_route(rows, route):
+            reason = why_no_table(found, route)
+            if found is not None and reason is None:
+                yield Part(found, incoming.without(COMPUTED_ROUTE), part)
+            else:
+                yield self._buried(found, [(row, str(reason)) for row in part.to_pylist()])
+
+    def _buried(self, table: str | None, bad: Sequence[BadRow]) -> Part:
+        if not self._options.quarantines:
+            raise refuse(bad[0][1])
+        return Part(self._options.dead_letters, None, dead_letters(self._head, table, bad))
+
+    def _write_large(self, frame: DataFrame, name: str | None, route: str | None, incoming: Incoming) -> list[Part]:
+        batch = LargeBatch(frame, incoming, route, self._head, self._options, self._runtime.lake.storage)
+        names = [name] if name is not None else patiently(self._routed_so_far)
+        while True:
+            core = patiently(partial(self._open_for, names, incoming.without(COMPUTED_ROUTE)))
+            parts, unknown = batch.write(core, names)
+            if not unknown:
+                return [part for part in parts if part.row_count]
+            names = [*names, *unknown]  # the batch is read again: only when a table gets its first rows in a large one
+
+    def _routed_so_far(self) -> list[str]:
+        """Return the tables that rows may be for, as far as is known. Those that others dropped may get none."""
+        self._core = self._core or self._begin()
+        return [n for n in self._runtime.prepared if n != self._options.dead_letters and self._core.has_table(n)]
+
+    # ---- the commit
+
+    def _open_for(self, names: Sequence[str], incoming: Incoming) -> Transaction:
+        """Return the lake's transaction with its tables prepared: executors must know them before they write."""
+        self._core = self._core or self._begin()
+        for name in names:
+            self._prepare(self._core, name, incoming)
+        if self._options.quarantines:
+            self._prepare(self._core, self._options.dead_letters, None)
+        return self._core
+
+    def _begin(self) -> Transaction:
+        info = self._beginning.extra_info(self._options.job)
+        return self._runtime.lake.transaction(extra_info=info, epoch=self._beginning.epoch)
+
+    def _prepare(self, core: Transaction, name: str, incoming: Incoming | None) -> None:
+        """Create or change a table as its rows need it; what was found fit before is not looked at again."""
+        known = self._runtime.prepared.get(name)
+        if core.has_table(name):
+            if known == (core.table_version(name).columns, incoming):
+                return
+        elif name in self._runtime.table_ids:
+            # A new one under its name would hide that the rows so far are gone.
+            raise vanished(self._runtime.lake, name, self._runtime.table_ids[name])
+        if incoming is None:
+            is_new = prepare_dead_letters(core, name)
+        else:
+            is_new = prepare_table(core, name, incoming, self._options)
+        if is_new:
+            self._created.add(name)
+        table = core.table_version(name)
+        self._runtime.prepared[name] = (table.columns, incoming)
+        if table.table_id >= 0:
+            self._runtime.table_ids[name] = table.table_id
+
+    def _commit(self) -> CommitResult:
+        if self._core is not None and any(part.files for part in self._parts):
+            # Files were made for the tables as they were, and are never made again: a conflict now is final.
+            self._fill(self._core)
+            return self._core.commit()
+        for _ in range(MOST_REBUILDS):
+            self._core = patiently(self._build)
+            try:
+                return self._core.commit()
+            except CommitConflict as error:  # another writer has changed a table: rows alone can be planned anew
+                log.warning("batch_planned_anew reason=%s", error)
+        self._core = patiently(self._build)
+        return self._core.commit()
+
+    def _build(self) -> Transaction:
+        """Return a new transaction of the lake that holds all rows."""
+        core = self._begin()
+        try:
+            self._fill(core)
+        except BaseException:  # an interrupt must leave no file behind, either
+            core.discard()
+            raise
+        return core
+
+    def _fill(self, core: Transaction) -> None:
+        """Stage everything: tables are prepared first, and then get their rows."""
+        for part in self._parts:
+            self._prepare(core, part.table, part.incoming)
+        for part in self._parts:
+            self._stage(core, part)
+
+    def _stage(self, core: Transaction, part: Part) -> None:
+        if part.files:
+            core.append_files(part.table, part.files)
+        if part.rows is None:
+            return
+        rows, fill = part.rows, self._options.merge_schema or part.incoming is None
+        if self._options.quarantines and part.incoming is not None:
+            columns = core.table_version(part.table).columns
+            rows, bad = fitting_rows(rows, columns, part.table, fill_missing=fill, quarantines=True)
+            if bad:
+                self._prepare(core, self._options.dead_letters, None)
+                self._stage(core, self._buried(part.table, bad))
+        core.append(part.table, rows, fill_missing=fill, inline_rows=self._options.inline_rows)
+
+    # ---- afterwards
+
+    def _finish(self, result: CommitResult) -> None:
+        runtime, added = self._runtime, {}
+        if self._beginning.committed is not None:
+            patiently(partial(runtime.complete, self._beginning.committed))
+        else:
+            runtime.has_committed(self._beginning.epoch)
+        if self._core is not None and result.snapshot is not None:
+            added = self._core.added()
+            for name in sorted(self._created):
+                patiently(partial(runtime.adopt, name))
+        if runtime.governor is not None:
+            for name, one in added.items():
+                runtime.governor.note(name, one.inlined_rows, one.inlined_bytes)
+        self._log(result, added)
+
+    def _log(self, result: CommitResult, added: Mapping[str, AddedCount]) -> None:
+        """Say in one line what became of the batch."""
+        epoch = self._beginning.epoch
+        fields: dict[str, object] = {
+            "stream": epoch.stream,
+            "batch": epoch.batch_id,
+            "rows": sum(one.inlined_rows + one.file_rows for one in added.values()),
+            "inlined": sum(one.inlined_rows for one in added.values()),
+            "files": sum(one.files for one in added.values()),
+            "snapshot": result.snapshot.snapshot_id if result.snapshot else None,
+            **{f"{phase}_ms": round(1000 * seconds, 1) for phase, seconds in self._seconds.items()},
+            "total_ms": round(1000 * (time.perf_counter() - self._start), 1),
+        }
+        event = "batch_replayed" if result.replayed else "batch_committed"
+        log.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()), extra=fields)
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] += time.perf_counter() - start

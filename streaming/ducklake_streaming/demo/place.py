@@ -1,0 +1,169 @@
+"""Where the demonstration happens: a directory that is ours alone, the lake's catalog in it, and Java for Spark."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ducklake_streaming.local_postgres import (
+    Cluster,
+    PostgresError,
+    create_database,
+    make_cluster,
+    make_directory,
+    running,
+)
+
+MARKER = "made-by-ducklake-stream-demo"
+DATABASE = "lake"
+SOCKET_PORT = 5432  # only names the socket: the server listens on no network
+OLDEST_JAVA = 17
+
+
+class DemoError(Exception):
+    """The demonstration cannot be given here; the message says what helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory with a lake. `start_again`: the command that starts its PostgreSQL, once it is stopped."""
+
+    directory: Path
+    catalog: str
+    attach: str
+    extension: str
+    start_again: str | None = None
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / "checkpoint"
+
+    @property
+    def spark_log(self) -> Path:
+        return self.directory / "spark.log"
+
+    def statements(self) -> list[str]:
+        """Return what opens the lake in DuckDB."""
+        attach = self.attach.replace("'", "''")
+        return [
+            f"INSTALL ducklake; INSTALL {self.extension};",
+            f"ATTACH '{attach}' AS lake;",
+            "SELECT vehicle, count(*), max(speed_kmh) FROM lake.readings GROUP BY ALL ORDER BY ALL LIMIT 10;",
+        ]
+
+
+@contextmanager
+def sqlite_place(directory: Path) -> Iterator[Place]:
+    """Give a new place whose catalog is one file."""
+    with _own_directory(directory) as own:
+        path = own / "catalog.sqlite"
+        yield Place(own, f"sqlite:///{path}", f"ducklake:sqlite:{path}", "sqlite")
+
+
+@contextmanager
+def postgres_place(directory: Path) -> Iterator[Place]:
+    """Give a new place whose catalog is in a PostgreSQL that runs as long as this block."""
+    with _own_directory(directory) as own:
+        try:
+            cluster = _make_cluster(own)
+            with running(cluster):
+                create_database(cluster, DATABASE)
+                conninfo = cluster.conninfo(DATABASE)
+                yield Place(
+                    own, f"postgres:{conninfo}", f"ducklake:postgres:{conninfo}", "postgres", cluster.shell_command
+                )
+        except PostgresError as error:
+            raise DemoError(str(error)) from error
+
+
+PLACES = {"sqlite": sqlite_place, "postgres": postgres_place}
+
+
+def require_java() -> None:
+    """See that Spark finds a Java it can run on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(Path(home) / "bin" / "java" if home else "java")
+    said = "" if java is None else _version_text(java)
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = f"JAVA_HOME is {home!r}" if home else "it is looked for in JAVA_HOME and on the path"
+        raise DemoError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and none was found ({found}). Install it and try again:\n"
+            "    Debian 12, Ubuntu:     sudo apt-get install openjdk-17-jre-headless\n"
+            "    Debian 13:             sudo apt-get install openjdk-21-jre-headless\n"
+            "    Fedora, RHEL:          sudo dnf install java-21-openjdk-headless\n"
+            "    macOS with Homebrew:   brew install openjdk@17\n"
+            "or, if you have one:       export JAVA_HOME=/path/to/java"
+        )
+
+
+def _version_text(java: str) -> str:
+    return subprocess.run([java, "-version"], check=False, capture_output=True, text=True).stderr  # noqa: S603 # found on the path
+
+
+@contextmanager
+def _own_directory(directory: Path) -> Iterator[Path]:
+    """Make the directory anew and keep it from others; an earlier one is replaced only if it has our mark."""
+    own = directory.absolute()
+    marker = own / MARKER
+    if own.exists() and not marker.is_file() and (not own.is_dir() or any(own.iterdir())):
+        raise DemoError(
+            f"cannot make a demo lake in {str(directory)!r}: something else is there; name another with --directory"
+        )
+    own.mkdir(parents=True, exist_ok=True)
+    with marker.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoError(
+                f"a demo runs in {str(directory)!r} already: let it end, or name another with --directory"
+            ) from None
+        _refuse_running_server(own)
+        _empty(own, keep=marker)
+        yield own
+
+
+def _refuse_running_server(directory: Path) -> None:
+    """See that nobody has started the PostgreSQL of an earlier demonstration again."""
+    file = directory / "postgres" / "data" / "postmaster.pid"
+    if not file.exists():
+        return
+    process_id = int(file.read_text().split()[0])
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return  # it ended by force
+    raise DemoError(
+        f"the PostgreSQL of an earlier demo runs in {str(directory)!r}, as process {process_id}: stop it with "
+        f"{shlex.join(['kill', '-INT', str(process_id)])!r}, or name another directory with --directory"
+    )
+
+
+def _empty(directory: Path, keep: Path) -> None:
+    for path in directory.iterdir():
+        if path == keep:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path.resolve())  # the server's may be elsewhere
+        if path.is_symlink() or path.exists():
+            path.unlink()
+
+
+def _make_cluster(directory: Path) -> Cluster:
+    wanted = directory / "postgres"
+    home = make_directory(wanted)
+    if home != wanted:
+        wanted.symlink_to(home)
+    return make_cluster(home, str(home), SOCKET_PORT)

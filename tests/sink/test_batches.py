@@ -1,0 +1,230 @@
+"""A batch becomes rows or files, one snapshot, exactly once; DuckDB reads the same."""
+
+import json
+import logging
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
+
+from ducklake_core import Lake
+from ducklake_core.errors import EpochOutOfOrder, InvalidInput, LedgerBehind
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.consistency import check_lake
+from tests.fixtures.oracle import Oracle
+from tests.fixtures.sinks import MakeSink
+
+pytestmark = pytest.mark.slow
+
+
+def frame(spark: SparkSession, rows: int, start: int = 0) -> DataFrame:
+    return spark.range(start, start + rows, 1, 2).select("id", F.concat(F.lit("event "), "id").alias("name"))
+
+
+def ids(lake: Lake, table: str = "main.events") -> list[int]:
+    return sorted(lake.table(table).read(columns=["id"]).column(0).to_pylist())
+
+
+def test_small_batch_becomes_rows_of_the_catalog(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink()
+
+    sink(frame(spark, 10), 0)
+    sink(frame(spark, 10, 10), 1)
+
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(20))
+        assert lake.table("main.events").files() == ()
+        assert len(lake.snapshots()) == 3
+    check_lake(catalog, orphans=0)
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*), min(id), max(id), min(name) FROM events") == [(20, 0, 19, "event 0")]
+
+
+def test_large_batch_becomes_files_in_one_snapshot(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink(inline_rows=100)
+
+    sink(frame(spark, 1000), 0)
+    sink(frame(spark, 1000, 1000), 1)
+
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(2000))
+        assert sum(file.record_count for file in lake.table("main.events").files()) == 2000
+        assert len(lake.snapshots()) == 3
+    check_lake(catalog, orphans=0)
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*), min(id), max(id), max(name) FROM events") == [(2000, 0, 1999, "event 999")]
+    assert oracle.query("SELECT name FROM events WHERE id = 1234") == [("event 1234",)]
+
+
+def test_batch_that_shrinks_is_inlined_again(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    sink = make_sink(inline_rows=100)
+
+    for batch_id, rows in enumerate((1000, 10, 10, 1000, 10)):
+        sink(frame(spark, rows, 1000 * batch_id), batch_id)
+
+    with Lake.open(catalog.url) as lake:
+        assert len(ids(lake)) == 2030
+        assert sum(file.record_count for file in lake.table("main.events").files()) == 2000
+    check_lake(catalog, orphans=0)
+
+
+def test_partitioned_table_is_written_by_executors(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink(inline_rows=100, partition_by=["bucket(3, id)"], sorted_by=["name DESC"])
+
+    sink(frame(spark, 1000), 0)
+
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(1000))
+    check_lake(catalog, orphans=0)
+    values = catalog.query("SELECT DISTINCT partition_value FROM ducklake_file_partition_value ORDER BY 1")
+    assert values == [("0",), ("1",), ("2",)]
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*) FROM events WHERE id IN (5, 6, 7)") == [(3,)]
+
+
+def test_task_with_few_rows_returns_them(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    sink = make_sink(inline_rows=100, partition_by=["bucket(2, id)"])
+    skewed = spark.range(0, 2, 1, 2).selectExpr("explode(sequence(1L, IF(id = 0, 5L, 900L))) AS id")
+
+    sink(skewed, 0)
+
+    with Lake.open(catalog.url) as lake:
+        table = lake.table("main.events")
+        assert table.count() == 905
+        assert sum(file.record_count for file in table.files()) == 900  # and five rows inlined, in the same snapshot
+        assert len(lake.snapshots()) == 2
+    check_lake(catalog, orphans=0)
+
+
+def test_empty_batch_advances_the_ledger_without_a_snapshot(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink
+) -> None:
+    sink = make_sink(inline_rows=100)
+    sink(frame(spark, 1000), 0)
+
+    sink(frame(spark, 0), 1)  # a large one is expected here
+    sink(frame(spark, 0), 2)
+
+    with Lake.open(catalog.url) as lake:
+        entry = lake.ledger_entry("s")
+        assert entry is not None
+        assert (entry.batch_id, entry.snapshot_id, entry.row_count) == (2, None, 0)
+        assert len(lake.snapshots()) == 2
+
+
+def test_empty_first_batch_creates_no_table(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    make_sink()(frame(spark, 0), 0)
+
+    with Lake.open(catalog.url) as lake:
+        assert lake.tables() == []
+        assert len(lake.snapshots()) == 1
+
+
+def test_replayed_batch_reads_and_writes_nothing(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    make_sink()(frame(spark, 10), 0)
+    poison = frame(spark, 10).select(F.raise_error(F.lit("the source was read")).alias("id"))
+
+    make_sink()(poison, 0)
+
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(10))
+        assert len(lake.snapshots()) == 2
+
+
+def test_batches_out_of_order_are_refused(spark: SparkSession, make_sink: MakeSink) -> None:
+    make_sink()(frame(spark, 10), 0)
+    make_sink()(frame(spark, 10), 1)
+
+    with pytest.raises(EpochOutOfOrder, match="epoch 0 of stream 's'"):
+        make_sink()(frame(spark, 10), 0)
+    with pytest.raises(LedgerBehind, match="epoch 3 of stream 's'"):
+        make_sink()(frame(spark, 10), 3)
+
+
+def test_failed_batch_leaves_no_file(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    sink = make_sink(inline_rows=10, partition_by=["bucket(2, id)"])
+    sink(frame(spark, 1000), 0)
+    late = F.when(F.col("id") == 999, F.raise_error(F.lit("no"))).otherwise(F.col("id"))
+
+    with pytest.raises(Exception, match="no"):
+        sink(spark.range(0, 1000, 1, 1).select(late.alias("id"), F.lit("x").alias("name")), 1)
+
+    check_lake(catalog, orphans=0)
+
+
+def test_snapshot_tells_people_where_it_came_from(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    make_sink(job="ingest")(frame(spark, 10), 0)
+
+    with Lake.open(catalog.url) as lake:
+        told = json.loads(lake.snapshots()[-1].extra_info or "")
+    assert (told["stream"], told["batch_id"], told["job"]) == ("s", 0, "ingest")
+
+
+def test_each_batch_is_told_in_one_line(
+    spark: SparkSession, make_sink: MakeSink, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = make_sink()
+    with caplog.at_level(logging.INFO, logger="ducklake_sinks"):
+        sink(frame(spark, 10), 0)
+        sink(frame(spark, 10), 0)
+
+    first, second = [record.getMessage() for record in caplog.records if record.name == "ducklake_sinks"]
+    for part in ("batch_committed", "stream=s", "batch=0", "rows=10", "inlined=10", "files=0", "snapshot=1"):
+        assert part in first
+    assert "collect_ms=" in first
+    assert "commit_ms=" in first
+    assert second.startswith("batch_replayed")
+
+
+def test_sink_without_a_stream_says_what_helps(spark: SparkSession, make_sink: MakeSink) -> None:
+    with pytest.raises(InvalidInput, match="stream='…'"):
+        make_sink(stream=None)(frame(spark, 1), 0)
+
+
+def test_table_keeps_the_options_it_was_made_with(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    make_sink(inline_rows=500, table_options={"target_file_size": "10MB"})(frame(spark, 10), 0)
+
+    with Lake.open(catalog.url) as lake:
+        options = lake.options(table="main.events")
+    assert options == {"data_inlining_row_limit": "500", "target_file_size": "10000000"}
+
+
+def test_several_tables_change_in_one_snapshot(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    sink = make_sink(inline_rows=100)
+
+    with sink.transaction(0) as tx:
+        tx.append(frame(spark, 10))
+        tx.append(frame(spark, 1000), "main.copies")
+        tx.append(frame(spark, 5, 10), "main.events")
+
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(15))
+        assert ids(lake, "main.copies") == list(range(1000))
+        assert len(lake.snapshots()) == 2
+    with sink.transaction(0) as tx:
+        assert tx.is_replay
+        tx.append(frame(spark, 10))
+    with Lake.open(catalog.url) as lake:
+        assert len(lake.snapshots()) == 2
+
+
+def test_transaction_that_fails_leaves_nothing(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    sink = make_sink(inline_rows=100)
+
+    def write() -> None:
+        with sink.transaction(0) as tx:
+            tx.append(frame(spark, 1000))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write()
+
+    with Lake.open(catalog.url) as lake:
+        assert lake.tables() == []
+    check_lake(catalog, orphans=0)

@@ -1,0 +1,141 @@
+"""Inlined rows are flushed beside the stream: by number, size, age and deletes, and never at a batch's expense."""
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from ducklake_core import Lake
+from ducklake_sinks import FlushPolicy
+from ducklake_sinks.governor import FlushGovernor
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.oracle import Oracle
+from tests.fixtures.waiting import wait_until
+
+NEVER = {"rows": None, "bytes": None, "age": None, "deletes": None}
+
+
+@pytest.fixture
+def lake(catalog: Catalog) -> Iterator[Lake]:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("main.events", {"id": "int64"})
+        lake.set_option("data_inlining_row_limit", 1000, table="main.events")
+        yield lake
+
+
+def govern(catalog: Catalog, **policy: object) -> closing[FlushGovernor]:
+    return closing(FlushGovernor(FlushPolicy(**{**NEVER, **policy}), partial(Lake.open, catalog.url)))  # type: ignore[arg-type] # each of its own type
+
+
+def append(lake: Lake, governor: FlushGovernor, rows: int) -> None:
+    lake.append("main.events", {"id": list(range(rows))})
+    governor.note("main.events", rows, 8 * rows)
+
+
+def inlined(lake: Lake) -> int:
+    return lake.inlined_state("main.events").rows
+
+
+def test_many_rows_are_flushed_and_few_are_not(catalog: Catalog, lake: Lake, oracle: Oracle) -> None:
+    with govern(catalog, rows=100) as governor:
+        append(lake, governor, 60)
+        append(lake, governor, 39)
+        wait_until(lambda: governor.checks > 0)
+        assert governor.flushes == 0
+        append(lake, governor, 1)
+        wait_until(lambda: inlined(lake) == 0)
+        wait_until(lambda: governor.flushes == 1)
+
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*), sum(id) FROM events") == [(100, 60 * 59 // 2 + 39 * 38 // 2)]
+
+
+def test_rows_that_were_there_before_count(catalog: Catalog, lake: Lake) -> None:
+    lake.append("main.events", {"id": list(range(99))})
+
+    with govern(catalog, rows=100) as governor:
+        append(lake, governor, 1)
+        wait_until(lambda: inlined(lake) == 0)
+
+
+def test_large_rows_are_flushed(catalog: Catalog, lake: Lake) -> None:
+    lake.add_column("main.events", "text", "varchar")
+
+    with govern(catalog, bytes="100kB") as governor:
+        noise = random.Random(7).randbytes(100_000).hex()  # noqa: S311 # PostgreSQL must not compress it away
+        lake.append("main.events", {"id": [1], "text": [noise]})
+        governor.note("main.events", 1, 200_000)
+        wait_until(lambda: inlined(lake) == 0)
+
+
+def test_old_rows_are_flushed_although_no_batch_comes(catalog: Catalog, lake: Lake) -> None:
+    with govern(catalog, age="300ms") as governor:
+        append(lake, governor, 1)
+        wait_until(lambda: inlined(lake) == 0)
+
+
+def test_deletes_of_others_are_flushed_although_no_batch_comes(
+    catalog: Catalog, lake: Lake, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ducklake_sinks.governor.LONGEST_REST", FlushPolicy(age="100ms").age)
+    lake.append("main.events", {"id": list(range(2000))})  # a file
+    with govern(catalog, deletes=5) as governor:
+        append(lake, governor, 1)
+        wait_until(lambda: governor.checks > 0)
+        oracle.attach(catalog.attach)
+        oracle.execute("DELETE FROM events WHERE id BETWEEN 100 AND 104")
+
+        wait_until(lambda: lake.inlined_state("main.events").file_deletes == 0)
+        wait_until(lambda: governor.flushes == 1)
+
+    assert lake.table("main.events").count() == 1996
+
+
+def test_dropped_table_is_forgotten(catalog: Catalog, lake: Lake) -> None:
+    with govern(catalog, rows=100) as governor:
+        append(lake, governor, 10)
+        lake.drop_table("main.events")
+        lake.create_table("main.others", {"id": "int64"})
+        lake.set_option("data_inlining_row_limit", 1000, table="main.others")
+        lake.append("main.others", {"id": list(range(100))})
+        governor.note("main.others", 100, 800)
+        wait_until(lambda: governor.flushes == 1)
+        assert lake.inlined_state("main.others").rows == 0
+
+
+def test_catalog_that_is_away_is_tried_again(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ducklake_sinks.governor.REST_AFTER_ERROR", FlushPolicy(age="10ms").age)
+    failures = iter([OSError("away"), OSError("away")])
+
+    def open_lake() -> Lake:
+        for error in failures:
+            raise error
+        return Lake.open(catalog.url)
+
+    with closing(FlushGovernor(FlushPolicy(rows=1), open_lake)) as governor:
+        append(lake, governor, 1)
+        wait_until(lambda: inlined(lake) == 0)
+
+    assert [record.getMessage() for record in caplog.records].count("flush_failed") == 2
+
+
+def test_batch_waits_for_a_flush_that_is_far_behind_and_no_longer_than_its_budget(catalog: Catalog, lake: Lake) -> None:
+    may_open = threading.Event()
+
+    def open_late() -> Lake:
+        may_open.wait()
+        return Lake.open(catalog.url)
+
+    with closing(FlushGovernor(FlushPolicy(rows=10, budget="200ms"), open_late)) as governor:
+        append(lake, governor, 39)
+        assert governor.wait_if_behind() < 0.1  # nobody waits below four thresholds
+        append(lake, governor, 1)
+        assert 0.2 <= governor.wait_if_behind() < 5
+        may_open.set()
+        wait_until(lambda: inlined(lake) == 0)
+        wait_until(lambda: governor.wait_if_behind() < 0.1)
