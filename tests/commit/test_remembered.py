@@ -66,6 +66,28 @@ def test_a_head_of_the_same_id_after_a_restore_is_another_one(tmp_path: Path) ->
     assert bounds(catalog) == [("7", "600")]
 
 
+def test_a_head_that_only_looks_the_same_after_a_restore_is_read_anew(tmp_path: Path) -> None:
+    """Clocks that are behind that of the head give its time to every snapshot, whoever makes it."""
+    path, backup = tmp_path / "lake.sqlite", tmp_path / "backup.sqlite"
+    with Lake.create(f"sqlite:///{path}", f"{tmp_path}/data") as lake:
+        lake.create_table("t", {"id": "int64"})
+        lake.append("t", {"id": [0]})
+        time = lake.snapshots()[-1].snapshot_time
+        lake.committer._clock = lambda: time
+        shutil.copy(path, backup)
+        append_three(lake)
+        lake.close()
+        shutil.copy(backup, path)
+        with Lake.open(f"sqlite:///{path}") as other:
+            other.committer._clock = lambda: time
+            for _ in range(3):
+                other.append("t", {"id": [500, 600]})
+
+        lake.append("t", {"id": [7]})
+
+    assert row_ids(SqliteCatalog(path, f"{tmp_path}/data/")) == list(range(8))
+
+
 def append_three(lake: Lake, **others: str) -> None:
     """Commit often enough that statistics are remembered."""
     for number in range(3):

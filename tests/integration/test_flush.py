@@ -11,7 +11,7 @@ import pytest
 
 from ducklake_core import FlushResult, InlinedState, Lake
 from ducklake_core.errors import ObjectNotFound
-from ducklake_core.spec.nested_text import FEW_TEXTS
+from ducklake_core.spec.arrays import FEW_ROWS
 from ducklake_core.spec.types import arrow_type
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
@@ -287,14 +287,14 @@ def test_values_of_every_type_stay_what_they_are(catalog: Catalog, lake: Lake, o
     lake.create_table("nested", {f"n{i}": type_ for i, type_ in enumerate(NESTED)})
     for i in range(3):
         lake.append("nested", nested_row(i))
-    lake.append("nested", pa.concat_tables([nested_row(i) for i in range(2 * FEW_TEXTS)]))
+    lake.append("nested", pa.concat_tables([nested_row(i) for i in range(2 * FEW_ROWS)]))
     lake.delete("nested", "n0 IS NULL")
     oracle.attach(catalog.attach)
     before = {name: seen(lake, oracle, name) for name in ("every", "nested")}
 
     result = lake.flush_inlined()
 
-    assert result.rows == count + 2 * FEW_TEXTS + 3
+    assert result.rows == count + 2 * FEW_ROWS + 3
     assert {name: seen(lake, oracle, name) for name in before} == before
 
 

@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
-from ducklake_core.spec.nested_text import FEW_TEXTS, nested_from_text
+from ducklake_core.spec.arrays import FEW_ROWS
+from ducklake_core.spec.nested_text import nested_from_text
 from ducklake_core.spec.plain_nested import NotPlain, plain_from_text
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import arrays, column_of, columns
 
-MANY = FEW_TEXTS + 1
+MANY = FEW_ROWS + 1
 
 
 def one_by_one(texts: pa.Array, column: Column) -> pa.Array:

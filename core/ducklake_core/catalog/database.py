@@ -16,7 +16,6 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
-from sqlalchemy.engine import Dialect
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core import faults
@@ -168,9 +167,9 @@ class Session:
     @contextmanager
     def copy_out(self, statement: Statement) -> Iterator[Iterable[Buffer]]:
         """Give the messages of a COPY of a query's rows in PostgreSQL's binary format, as they come; one per row."""
-        query, constants = _compile(statement.executable, self._connection.dialect)
-        parameters = {**constants, **cast("Mapping[str, Any]", statement.parameters)}
-        bound = psycopg.ClientCursor(self.driver).mogrify(query, parameters)  # COPY takes no parameters
+        compiled = statement.executable.compile(dialect=self._connection.dialect)  # type: ignore[attr-defined] # Executable lacks it in the stubs
+        parameters = compiled.construct_params(cast("Mapping[str, Any]", statement.parameters))
+        bound = psycopg.ClientCursor(self.driver).mogrify(str(compiled), parameters)  # COPY takes no parameters
         self.begin()
         with self.driver.cursor().copy(f"COPY ({bound}) TO STDOUT (FORMAT BINARY)") as copy:
             yield _messages(copy, self.driver.pgconn)
@@ -312,15 +311,6 @@ def _question(sql: str) -> Executable:
 def _command(statement: Statement) -> Command:
     parameters = statement.parameters
     return statement.executable, ([parameters] if isinstance(parameters, Mapping) else parameters)
-
-
-@lru_cache(maxsize=256)
-def _compile(executable: Executable, dialect: Dialect) -> tuple[str, dict[str, Any]]:
-    """Return the SQL for psycopg and the values it brings itself, such as a limit."""
-    compiled = executable.compile(dialect=dialect)  # type: ignore[attr-defined] # Executable lacks it in the stubs
-    return str(compiled), {
-        name: bind.effective_value for bind, name in compiled.bind_names.items() if not bind.required
-    }
 
 
 def _first_line(error: BaseException) -> str:

@@ -41,12 +41,14 @@ def remember(plan: CommitPlan, found: Found, before: Remembered | None) -> Remem
     """Return what to remember of a commit that was made: statistics only as long as nobody else commits.
 
     Among several writers they would never be of use, and a wrong guess costs a round trip. A change of definitions may
-    write statistics in other ways.
+    write statistics in other ways. And a clock behind that of the head gives its time to every snapshot: after a
+    restore from a backup another's might look like ours.
     """
-    head = replace(plan.snapshot, changes=None)
-    is_alone = before is not None and before.head == found.state.snapshot
-    is_plain = head.schema_version == found.state.snapshot.schema_version
-    return Remembered(head, plan.stats if is_alone and is_plain else {})
+    old, new = found.state.snapshot, replace(plan.snapshot, changes=None)
+    is_alone = before is not None and before.head == old
+    is_plain = new.schema_version == old.schema_version
+    has_own_time = new.snapshot_time > old.snapshot_time
+    return Remembered(new, plan.stats if is_alone and is_plain and has_own_time else {})
 
 
 def read_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found:

@@ -30,7 +30,7 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     """
     if _has_same_shape(data.schema, columns):
         _refuse_values(data, columns, table_name)
-        return data
+        return pa.Table.from_arrays(data.columns, schema=_shape_of(tuple(columns)).plain)
     found = _match_names(data.column_names, columns, table_name)
     missing = [c.name for c in columns if c.name not in found]
     if missing and not fill_missing:
@@ -56,13 +56,16 @@ class _Shape:
     """What data of a table's exact columns looks like, and the columns whose values must be looked at all the same."""
 
     schema: pa.Schema
+    plain: pa.Schema  # the same without what belongs to the data alone: nullability and metadata
     checked: tuple[int, ...]
 
 
 @per_object
 def _shape_of(columns: tuple[Column, ...]) -> _Shape:
     checked = (i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
-    return _Shape(arrow_schema(columns), tuple(checked))
+    schema = arrow_schema(columns)
+    plain_schema = pa.schema(zip(schema.names, schema.types, strict=True))
+    return _Shape(schema, plain_schema, tuple(checked))
 
 
 def _has_same_shape(schema: pa.Schema, columns: Sequence[Column]) -> bool:

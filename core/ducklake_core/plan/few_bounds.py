@@ -78,14 +78,16 @@ def is_covered(stats: FewStats, known: Mapping[ColumnId, TableColumnStats]) -> b
         return False
     if stats.null_count and table.contains_null is False:
         return False
-    return stats.value_count == 0 or (stats.extremes is not None and _is_within(stats, table))
+    return stats.value_count == 0 or (stats.extremes is not None and _is_within(stats, stats.extremes, table))
 
 
-def _is_within(stats: FewStats, table: TableColumnStats) -> bool:
-    low, high = stats.extremes or UNKNOWN
+def _is_within(stats: FewStats, extremes: tuple[Any, Any], table: TableColumnStats) -> bool:  # Any: see FewStats
+    low, high = extremes
+    type_ = stats.leaf.column.type
     if table.min_value is None or table.max_value is None:
         return False
-    type_ = stats.leaf.column.type
+    if type_ in ("varchar", "json") and (b"\x00" in low or b"\x00" in high):  # see `without_nul`
+        return False
     key = _key_of(type_)
     try:
         return bool(_bound_key(type_, table.min_value) <= key(low) and key(high) <= _bound_key(type_, table.max_value))

@@ -29,7 +29,7 @@ from ducklake_core.model import (
 from ducklake_core.plan.few_bounds import FewStats, few_stats, is_covered
 from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.statistics import column_stats
-from ducklake_core.spec.few_rows import FEW_ROWS, FewValues, few_values
+from ducklake_core.spec.few_rows import LOOP_ROWS, FewValues, few_values
 
 Encoded = TypeVar("Encoded")
 
@@ -46,7 +46,7 @@ class InlinedRows:
     @cached_property
     def few(self) -> tuple[FewValues, ...] | None:
         """The values one by one; None when there are so many rows that kernels are faster."""
-        return few_values(self.rows, self.columns) if self.rows.num_rows <= FEW_ROWS else None
+        return few_values(self.rows, self.columns) if self.rows.num_rows <= LOOP_ROWS else None
 
     @cached_property
     def _stats(self) -> tuple[FewStats, ...] | tuple[ColumnStats, ...]:

@@ -23,7 +23,7 @@ from ducklake_core.spec.types import decimal_parameters
 
 # Up to so many rows Python is done before Arrow's kernels have started, one of which takes 5 to 10 µs, and several
 # times as long when the processor has not run it lately, as between two small commits.
-FEW_ROWS = 128
+LOOP_ROWS = 128
 
 Items: TypeAlias = list[Any]  # Any: values of one type, and None for a null
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import (
+    FEW_ROWS,
     NO_TEXT,
     concatenated,
     filled,
@@ -30,8 +31,6 @@ from ducklake_core.spec.arrays import (
 from ducklake_core.spec.plain_nested import SPECIAL, NotPlain, plain_from_text
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
 from ducklake_core.spec.types import arrow_field, arrow_type
-
-FEW_TEXTS = 64  # up to so many, parsing each by itself is quicker than looking at all of them at once
 
 _BARE = re.compile(r"boolean|u?int\d+|float\d+|decimal.*")  # the types whose texts need no quotes
 
@@ -47,7 +46,7 @@ def nested_to_text(array: pa.Array, column: Column) -> pa.Array:
 
 def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
     """Parse literals of either syntax; raise `CorruptCatalog` naming the column and the text that is none."""
-    if len(texts) <= FEW_TEXTS:
+    if len(texts) <= FEW_ROWS:
         return _each_from_text(texts, column)
     special = pc.fill_null(pc.match_substring_regex(texts, SPECIAL), fill_value=False)
     try:
