@@ -128,7 +128,7 @@ def summary(board: Board, lake: Lake, table: str, trigger_ms: list[float], asked
             f"{sink:.0f} in the sink, {commit:.0f} of them to commit"
         )
         if statistics.median(trigger_ms) > asked_ms:
-            yield f"                   that is slower than every {asked_ms} ms: this machine is too busy or too small for it"
+            yield f"                   slower than every {asked_ms} ms: this machine is too busy or too small for that"
 
 
 def how_to_open(place: Place) -> Iterator[str]:
