@@ -112,8 +112,8 @@ class Board(logging.Handler):
         self._show(f"          flushed {facts['rows']:,} inlined rows to {where} of Parquet in {how_long:,.0f} ms")
 
 
-def summary(board: Board, lake: Lake, table: str, trigger_ms: list[float]) -> Iterator[str]:
-    """Yield what is in the lake, as its catalog says, and how long batches took."""
+def summary(board: Board, lake: Lake, table: str, trigger_ms: list[float], asked_ms: int) -> Iterator[str]:
+    """Yield what is in the lake, as its catalog says, and how long batches took, which should come every `asked_ms`."""
     found, state = lake.table(table), lake.inlined_state(table)
     files = found.files()
     small = [batch for batch in board.batches if batch.inlined]
@@ -127,6 +127,8 @@ def summary(board: Board, lake: Lake, table: str, trigger_ms: list[float]) -> It
             f"  small batches    {statistics.median(trigger_ms):.0f} ms each, by the median: "
             f"{sink:.0f} in the sink, {commit:.0f} of them to commit"
         )
+        if statistics.median(trigger_ms) > asked_ms:
+            yield f"                   slower than every {asked_ms} ms: this machine is too busy or too small for that"
 
 
 def how_to_open(place: Place) -> Iterator[str]:

@@ -24,7 +24,7 @@ from ducklake_streaming.session import make_session
 
 TABLE = "main.readings"
 SMALL_ROWS = 10
-SMALL_EVERY = "100 milliseconds"
+SMALL_EVERY_MS = 100
 INLINE_ROWS = 1_000
 FLUSH_ROWS = 200
 FLUSH_SECONDS = 5
@@ -32,7 +32,7 @@ LARGE_ROWS = 50_000
 LARGE_BATCHES = 4
 LARGE_SECONDS = 20.0  # then the batch that runs is the last: a slow machine need not do all
 SMALL_TEXT = f"""
-Vehicles send {SMALL_ROWS} readings every {SMALL_EVERY}. Each batch is one snapshot, and its rows are inlined
+Vehicles send {SMALL_ROWS} readings every {SMALL_EVERY_MS} ms. Each batch is one snapshot, and its rows are inlined
 in the catalog. When {FLUSH_ROWS} are there, or one is {FLUSH_SECONDS} seconds old, they are flushed to Parquet.
 """
 LARGE_TEXT = f"""
@@ -105,7 +105,7 @@ class _Show:
 
     def _stream_small(self, seconds: float) -> None:
         self._show(SMALL_TEXT)
-        with self._query(SMALL_ROWS, SMALL_EVERY) as query:
+        with self._query(SMALL_ROWS, f"{SMALL_EVERY_MS} milliseconds") as query:
             self._wait_for(query, lambda: bool(self._board.batches))
             self._board.start_clock()
             self._board.show_header()
@@ -154,7 +154,7 @@ class _Show:
         self._show("\nIn the lake now:\n")
         try:
             with Lake.open(self._place.catalog) as lake:
-                for line in summary(self._board, lake, TABLE, self._trigger_ms):
+                for line in summary(self._board, lake, TABLE, self._trigger_ms, SMALL_EVERY_MS):
                     self._show(line)
         except ObjectNotFound:
             self._show("  nothing: no batch was committed")
