@@ -65,9 +65,9 @@ def test_batch_without_a_nested_field_fills_it(spark: SparkSession, catalog: Cat
 @pytest.mark.parametrize(
     ("expression", "told"),
     [
-        ("'text' AS n", ["n", "int32", "string"]),
-        ("1.5D AS n", ["n", "int32", "double"]),
-        ("array(1) AS n", ["n", "int32", "list"]),
+        ("'text' AS n", ["n", "int64", "string"]),
+        ("1.5D AS n", ["n", "int64", "double"]),
+        ("array(1) AS n", ["n", "int64", "list"]),
         ("1 AS s", ["s", "struct", "int32"]),
     ],
 )
@@ -75,7 +75,7 @@ def test_other_kind_of_column_is_refused_with_both_types(
     spark: SparkSession, catalog: Catalog, make_sink: MakeSink, merging: str, expression: str, told: list[str]
 ) -> None:
     sink = make_sink(merge_schema=merging == "merging")
-    columns = {"n": "CAST(1 AS INT) AS n", "s": "named_struct('x', 1) AS s"}
+    columns = {"n": "1L AS n", "s": "named_struct('x', 1) AS s"}
     sink(spark.range(3).selectExpr(*columns.values()), 0)
 
     with pytest.raises(SchemaMismatch) as caught:
