@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ducklake_core import faults
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.catalog.superseded import drop_superseded
-from ducklake_core.errors import CommitConflict
+from ducklake_core.errors import CommitConflict, ObjectNotFound
 from ducklake_core.flush import Flusher
 from ducklake_core.model import FlushResult, TableVersion
 from ducklake_core.retries import start_overs
@@ -23,11 +22,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def flush_tables(lake: Lake, names: Sequence[str] | None, memory_bytes: int) -> FlushResult:
-    """Flush tables by their names, None: all that may be; then drop the tables of inlined rows that are left empty."""
+def flush_one(lake: Lake, name: str, memory_bytes: int) -> FlushResult:
+    """Flush a table; then drop the tables of inlined rows that are left empty."""
+    return _drop_superseded(lake, _flush_table(lake, name, memory_bytes, FlushResult()))
+
+
+def flush_all(lake: Lake, memory_bytes: int) -> FlushResult:
+    """Flush all tables that may be; one that others keep busy does not keep it from the rest."""
     result = FlushResult()
-    for name in _names_of_all(lake) if names is None else names:
-        result = _flush_table(lake, name, memory_bytes, result)
+    busy: CommitConflict | None = None
+    for name in _names_of_all(lake):
+        try:
+            result = _flush_table(lake, name, memory_bytes, result)
+        except ObjectNotFound:  # dropped or renamed since
+            continue
+        except CommitConflict as conflict:
+            busy = busy or conflict
+    result = _drop_superseded(lake, result)
+    if busy is not None:
+        raise busy
+    return result
+
+
+def _drop_superseded(lake: Lake, result: FlushResult) -> FlushResult:
     faults.at("before_drop_superseded")
     dropped = drop_superseded(lake.database)
     if dropped:

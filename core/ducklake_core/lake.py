@@ -24,7 +24,7 @@ from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import ObjectNotFound, TerminalError
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
-from ducklake_core.flush_all import flush_tables
+from ducklake_core.flush_all import flush_all, flush_one
 from ducklake_core.model import Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
@@ -185,9 +185,9 @@ class Lake:
         None: of every table but those with the option `auto_compact` false, one snapshot each. It takes about
         `memory_bytes` of memory, however many rows there are. Rows that are inserted meanwhile stay for the next
         flush. When others delete inlined rows, flush or alter the table again and again, it gives up with
-        `CommitConflict` after several attempts: nothing is lost, flush later.
+        `CommitConflict` after several attempts (of all tables: after the others): nothing is lost, flush later.
         """
-        return flush_tables(self, [self.table(table).name] if table is not None else None, memory_bytes)
+        return flush_all(self, memory_bytes) if table is None else flush_one(self, table, memory_bytes)
 
     def inlined_state(self, table: str) -> InlinedState:
         """Return how much of a table is in the catalog instead of in files.

@@ -195,6 +195,10 @@ def lakes(catalog: Catalog) -> Iterator[tuple[Lake, Lake]]:
     faults.inject("after_flush_write", None)
 
 
+def ids_of(lake: Lake) -> list[str]:
+    return sorted(map(repr, lake.table("t").read(["id"])["id"].to_pylist()))
+
+
 def once(act: Any) -> Any:
     """Do something at a fault point the first time it is reached."""
 
@@ -221,17 +225,16 @@ def test_what_happens_while_files_are_written(
     catalog: Catalog, lakes: tuple[Lake, Lake], act: Any, *, starts_over: bool
 ) -> None:
     lake, other = lakes
-    written: list[int] = []
+    expected: list[str] = []
 
     def meanwhile() -> None:
         act(other)
-        written.append(len(stored_files(catalog)))
+        expected.extend(ids_of(other))
 
     faults.inject("after_flush_write", once(meanwhile))
     lake.flush_inlined("t")
 
-    expected = sorted(map(repr, other.table("t").read(["id"]).to_pylist()))
-    assert sorted(map(repr, lake.table("t").read(["id"]).to_pylist())) == expected
+    assert ids_of(lake) == expected
     flushes = [s for s in lake.snapshots() if "inline_flush" in (s.changes or "")]
     assert len(flushes) == 1
     # Who was inserted meanwhile stays inlined, whoever changed rows is flushed with the second attempt.

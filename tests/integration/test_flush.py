@@ -104,6 +104,8 @@ def test_every_table_but_those_that_are_exempt(catalog: Catalog, lake: Lake) -> 
     assert (len(result.snapshots), result.rows, result.data_files) == (2, 3, 2)
     assert lake.inlined_state("u").rows == 1
     assert lake.flush_inlined("u").rows == 1  # who names it means it
+    lake.append('"other one"."odd ""name"""', {"i": [2]})
+    assert lake.flush_inlined('"other one"."odd ""name"""').rows == 1
     assert lake.flush_inlined() == FlushResult()
     check_lake(catalog)
 

@@ -13,6 +13,7 @@ from sqlalchemy.schema import DropTable
 
 from ducklake_core.catalog.database import Database, Session, Statement
 from ducklake_core.catalog.inlined_tables import inlined_table
+from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.spec.tables import CatalogTables
 
 # How long others that want to read the table may have to wait behind us; a later flush tries again.
@@ -28,12 +29,14 @@ def drop_superseded(database: Database) -> tuple[str, ...]:
 
 def _drop_if_empty(database: Database, name: str) -> bool:
     table = inlined_table(name, (), database.dialect.name, database.url.metadata_schema)
-    with database.read() as session:
-        if session.query(_any_row(table)):
-            return False
     try:
+        with database.read() as session:
+            if session.query(_any_row(table)):
+                return False
         with database.write() as session:
             return _drop(session, table)
+    except (CatalogUnavailable, CommitOutcomeUnknown):
+        return False
     except Exception as error:  # in use, or another flush was faster: nothing is lost
         if database.dialect.is_transient(error) or database.dialect.is_missing_table(error):
             return False
