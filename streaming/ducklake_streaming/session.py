@@ -1,7 +1,7 @@
-"""Spark sessions with the settings that pay for streams into a lake. Runs on the driver, before Spark starts.
+"""Spark sessions with settings that suit streams into a lake. Runs on the driver, before Spark starts.
 
-What each setting does, what it saves and why some are a choice is in `docs/session.md`, measured by
-`benchmarks/session.py`. Nothing here is needed for correctness.
+What each setting does, what was measured by `benchmarks/session.py` and why one is a choice is in `docs/session.md`.
+Nothing here is needed for correctness.
 """
 
 from __future__ import annotations

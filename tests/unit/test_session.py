@@ -1,0 +1,30 @@
+"""Settings of a Spark session, without Spark."""
+
+import os
+import sys
+
+import pytest
+
+from ducklake_streaming.session import LOCAL_CHECKPOINTS, PYTHON_VARIABLE, session_settings, use_this_python
+
+
+def test_checkpoint_manager_is_changed_only_when_asked_for() -> None:
+    assert not LOCAL_CHECKPOINTS.keys() & session_settings().keys()
+    assert LOCAL_CHECKPOINTS.items() <= session_settings(local_checkpoints=True).items()
+
+
+def test_tasks_run_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PYTHON_VARIABLE, "")  # so that it is put back, even if it was not there
+    monkeypatch.delenv(PYTHON_VARIABLE)
+
+    use_this_python()
+
+    assert os.environ[PYTHON_VARIABLE] == sys.executable
+
+
+def test_tasks_run_the_python_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PYTHON_VARIABLE, "/opt/python")
+
+    use_this_python()
+
+    assert os.environ[PYTHON_VARIABLE] == "/opt/python"
