@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame
 
@@ -74,7 +75,7 @@ def size_of(rows: int, few_rows: int) -> Expectation:
 def _collect_all(frame: DataFrame) -> pa.Table | None:
     try:
         return _to_arrow(frame, frame)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
         # More than the driver may take: nothing is lost, executors can write it.
         if "spark.driver.maxResultSize" in str(error):
             return None
