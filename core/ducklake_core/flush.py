@@ -30,8 +30,8 @@ from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrit
 log = logging.getLogger(__name__)
 
 DEFAULT_MEMORY_BYTES = 512 * 2**20
-# A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed; and allocators
-# keep some of what is freed.
+# A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed; and
+# allocators keep some of what is freed.
 _COPIES = 20
 
 
