@@ -26,13 +26,12 @@ from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
-from ducklake_core.prefetch import prefetched
 
 log = logging.getLogger(__name__)
 
 DEFAULT_MEMORY_BYTES = 512 * 2**20
-# A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed, while the
-# next one is on its way; and allocators keep some of what is freed.
+# A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed; and
+# allocators keep some of what is freed.
 _COPIES = 20
 
 
@@ -87,7 +86,7 @@ class Flusher:
     def _write_rows(self, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
         chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)
         with FlushWriter(self.storage, self._layout(inlined)) as writer:
-            for chunk in prefetched(chunks):
+            for chunk in chunks:
                 # What ended after the base is a conflict that the commit finds.
                 ends = np.where(chunk.ends <= self.base.snapshot_id, chunk.ends, 0)
                 writer.write(chunk.rows, chunk.row_ids, chunk.begins, ends)
