@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,7 +58,7 @@ def fitting_rows(
             good.append(go(part))
         except (SchemaMismatch, NotNullViolation) as error:
             if part.num_rows == 1:
-                bad.append((part.to_pylist()[0], str(error)))
+                bad.append((plain_rows(part)[0], str(error)))
             else:
                 middle = part.num_rows // 2
                 waiting += [part.slice(middle), part.slice(0, middle)]
@@ -77,7 +78,7 @@ def dead_letters(head: Letterhead, table_name: str | None, bad: Sequence[BadRow]
             "batch_id": head.batch_id,
             "table_name": table_name,
             "reason": reason,
-            "row": json.dumps(row, default=_plain, ensure_ascii=False),
+            "row": json.dumps(row, allow_nan=False, ensure_ascii=False),
             "quarantined_at": head.at,
         }
         for row, reason in bad
@@ -85,5 +86,32 @@ def dead_letters(head: Letterhead, table_name: str | None, bad: Sequence[BadRow]
     return pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA)
 
 
-def _plain(value: object) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as values that JSON has; what Python cannot hold, such as a year beyond 9999, as its Arrow text."""
+    columns = [[_plain_cell(cell) for cell in column] for column in table.itercolumns()]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _plain_cell(cell: pa.Scalar) -> Any:  # Any: what JSON has
+    try:
+        return _plain(cell.as_py())
+    except (OverflowError, ValueError):
+        whole = pa.array([cell])
+        for type_ in (pa.string(), pa.int64(), pa.binary()):
+            try:
+                return _plain(whole.cast(type_)[0].as_py())
+            except (pa.ArrowException, OverflowError, ValueError):
+                continue
+        return f"a value of type {cell.type} that cannot be shown"
+
+
+def _plain(value: Any) -> Any:  # Any: a Python value, and what JSON has
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, (str, int)) else str(value)

@@ -60,6 +60,8 @@ class FlushPolicy:
             "deletes": _parsed(problems, "deletes", deletes, parse_count),
             "budget": _parsed(problems, "budget", budget, parse_duration),
         }
+        if fields["budget"] is None and not problems:
+            problems.append("budget is None, but must be a time; 0 to never wait")
         if problems:
             raise InvalidInput("a flush policy cannot be made: " + "; ".join(problems), problems=problems)
         for name, value in fields.items():

@@ -7,7 +7,6 @@ batch comes.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ducklake_core import Lake
-from ducklake_core.errors import ObjectNotFound
+from ducklake_core.errors import ObjectNotFound, TerminalError
 from ducklake_sinks.flush_policy import FlushPolicy
 
 log = logging.getLogger(__name__)
@@ -84,13 +83,11 @@ class FlushGovernor:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(seconds)
-        atexit.unregister(self.close)
 
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="ducklake-flush", daemon=True)
             self._thread.start()
-            atexit.register(self.close)
 
     def _is_behind(self) -> bool:
         return any(self._policy.is_due(watched, self._clock(), BEHIND) for watched in self._tables.values())
@@ -98,29 +95,42 @@ class FlushGovernor:
     # ---- in the thread
 
     def _run(self) -> None:
-        rest = timedelta(0)
         while not self._is_closed:
             try:
                 with self._open_lake() as lake:
-                    self._govern(lake, rest)
+                    self._govern(lake)
             except Exception:  # the thread must outlive a catalog that is away; the next round tries again
                 log.exception("flush_failed")
-                rest = REST_AFTER_ERROR
+                self._pause(REST_AFTER_ERROR)
 
-    def _govern(self, lake: Lake, rest: timedelta) -> None:
+    def _govern(self, lake: Lake) -> None:
+        rest = timedelta(0)
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work, rest.total_seconds())
                 if self._is_closed:
                     return
                 names = list(self._tables)
-            for name in names:
-                try:
-                    self._visit(lake, name)
-                except ObjectNotFound:  # dropped, or renamed; a batch that writes to it again makes it known again
-                    with self._changed:
-                        self._tables.pop(name, None)
+            failures = [name for name in names if not self._try_to_visit(lake, name)]
+            if failures:
+                self._pause(REST_AFTER_ERROR)
             rest = self._rest()
+
+    def _pause(self, time: timedelta) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed, time.total_seconds())
+
+    def _try_to_visit(self, lake: Lake, name: str) -> bool:
+        """Visit a table; tell whether that went well."""
+        try:
+            self._visit(lake, name)
+        except ObjectNotFound:  # dropped, or renamed; a batch that writes to it again makes it known again
+            with self._changed:
+                self._tables.pop(name, None)
+        except TerminalError:  # one table that cannot be flushed must not keep the others waiting
+            log.exception("flush_failed", extra={"table": name})
+            return False
+        return True
 
     def _has_work(self) -> bool:
         now = self._clock()

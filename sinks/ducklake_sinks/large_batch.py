@@ -18,7 +18,7 @@ from ducklake_core.model import NewDataFile
 from ducklake_sinks.bad_rows import Letterhead
 from ducklake_sinks.collector import write_by_executors
 from ducklake_sinks.incoming import Incoming
-from ducklake_sinks.native_files import can_write_natively, write_natively
+from ducklake_sinks.native_files import can_write_natively, remove_native_files, write_natively
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key
 from ducklake_sinks.task_writer import Message, Target, TaskWriter
@@ -82,7 +82,7 @@ class LargeBatch:
         if not 0 < part.row_count <= self.options.inline_rows:
             return part
         rows = [_read(self.storage, target.layout, file) for file in files]  # few after all: they can be inlined
-        part.remove_files(self.storage)
+        remove_native_files(self.storage, target.layout, files)
         return Part(target.name, self.incoming, pa.concat_tables(rows))
 
     def _write_by_executors(
@@ -95,6 +95,7 @@ class LargeBatch:
             targets=targets,
             head=self.head,
             few_rows=self.options.inline_rows // _parallelism(self.frame.sparkSession),
+            dead_letters=self.options.dead_letters,
             route=self.route,
             dead=None if dead is None else Target(dead, core.file_layout(dead)),
             fill_missing=self.options.merge_schema,

@@ -27,7 +27,7 @@ from ducklake_core.spec.types import type_text
 from ducklake_sinks.spark_types import lake_schema
 
 _UNFIT = frozenset({"list", "map", "time", "interval"})
-_CODECS = {"snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "none": "none"}
+_CODECS = frozenset({"snappy", "zstd", "gzip", "none"})  # which Spark calls the same
 # What must hold of the session, or old dates and decimals are written in Hive's way.
 _NEEDED = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -57,13 +57,19 @@ def write_natively(frame: DataFrame, layout: FileLayout, storage: Storage) -> tu
         _write(frame, layout, directory)
         files = _read_facts(storage, layout, name)
     except BaseException:  # an interrupt must leave no file behind, either
-        _remove_all(storage, directory)
+        storage.remove_directory(directory)
         raise
     kept = {file.path.removeprefix(name) for file in files}
     for other in storage.files_in(directory):  # files without rows, and checksums of Hadoop's local filesystem
         if other not in kept:
             storage.remove(directory + other)
     return files
+
+
+def remove_native_files(storage: Storage, layout: FileLayout, files: Sequence[NewDataFile]) -> None:
+    """Remove what `write_natively` wrote, with the directory that it made."""
+    for directory in {file.path.partition("/")[0] for file in files}:
+        storage.remove_directory(f"{layout.directory}{directory}/")
 
 
 def _is_plain(layout: FileLayout) -> bool:
@@ -81,7 +87,7 @@ def _is_plain(layout: FileLayout) -> bool:
 
 def _are_same(schema: T.StructType, columns: Sequence[Column]) -> bool:
     """Tell whether a frame has just the table's columns, each of its type, and no null can be wrong."""
-    texts = {fold(name): text for name, text in lake_schema(schema).items()}
+    texts = {fold(name): text for name, text in lake_schema(schema, ignore_void=True).items()}
     return (
         len(texts) == len(schema.fields) == len(columns)
         and all(column.nulls_allowed and texts.get(fold(column.name)) == type_text(column) for column in columns)
@@ -91,7 +97,7 @@ def _are_same(schema: T.StructType, columns: Sequence[Column]) -> bool:
 
 def _write(frame: DataFrame, layout: FileLayout, directory: str) -> None:
     options = {
-        "compression": _CODECS[layout.options.compression],
+        "compression": layout.options.compression,
         "maxRecordsPerFile": str(max(1, layout.options.target_file_bytes // _row_bytes(layout.columns))),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "mapreduce.fileoutputcommitter.algorithm.version": "1",  # only the job's commit publishes files
@@ -136,8 +142,3 @@ def _read_facts(storage: Storage, layout: FileLayout, name: str) -> tuple[NewDat
     read = partial(read_file_facts, storage, layout.directory, columns=layout.columns)
     with ThreadPoolExecutor(_FOOTER_READERS) as readers:
         return tuple(file for file in readers.map(read, names) if file.record_count)
-
-
-def _remove_all(storage: Storage, directory: str) -> None:
-    for name in storage.files_in(directory):
-        storage.remove(directory + name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -16,9 +17,11 @@ from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expression
 from ducklake_sinks.flush_policy import FlushPolicy
+from ducklake_sinks.routes import route_key
 
 Route: TypeAlias = str | Callable[[DataFrame], Column]
 BAD_ROW_CHOICES = ("fail", "quarantine")
+_SORT_KEY = re.compile(r"""("[^"]+"|[^\s"]+)(\s+(ASC|DESC))?(\s+NULLS\s+(FIRST|LAST))?""", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +76,22 @@ def parse_options(arguments: Mapping[str, Any]) -> SinkOptions:  # Any: whatever
         problem = check(given[name]) if name in given else None
         if problem is not None:
             problems.append(f"{name} {problem}")
-    if given.get("route") is not None and given.get("table") is not None:
-        problems.append("table and route exclude each other: a route names the table of each row")
+    if not problems:
+        problems += _contradictions(SinkOptions(**given))
     if problems:
         raise InvalidInput("a sink cannot be made: " + "; ".join(problems), problems=problems)
     return SinkOptions(**given)
+
+
+def _contradictions(options: SinkOptions) -> Iterator[str]:
+    """Yield what is wrong only together."""
+    if options.route is not None and options.table is not None:
+        yield "table and route exclude each other: a route names the table of each row"
+    if options.table is not None and route_key(options.table) == route_key(options.dead_letters):
+        yield "dead_letter_table is the table itself: name another"
+    problem = _refusal(lambda _: CatalogUrl.parse(options.catalog, options.metadata_schema))(None)
+    if problem is not None:
+        yield f"metadata_schema {problem}".replace("is wrong: metadata_schema ", "")
 
 
 def _unknown(name: str, known: set[str]) -> str:
@@ -143,7 +157,17 @@ def _table_options(value: Any) -> str | None:  # Any: see parse_options
 
 
 def _partitioning(value: Any) -> str | None:  # Any: see parse_options
+    if not isinstance(value, tuple):
+        return f"is {value!r}, but must be a list of expressions such as 'day(ts)'"
     return next(filter(None, (_refusal(parse_partition_expression)(expression) for expression in value)), None)
+
+
+def _sorting(value: Any) -> str | None:  # Any: see parse_options
+    keys = value if isinstance(value, tuple) else (value,)
+    wrong = [
+        key for key in keys if not (isinstance(key, SortKey) or (isinstance(key, str) and _SORT_KEY.fullmatch(key)))
+    ]
+    return f"has {wrong[0]!r}, but takes expressions such as 'ts' or 'ts DESC NULLS FIRST'" if wrong else None
 
 
 _CHECKS: Mapping[str, Callable[[Any], str | None]] = {  # Any: see parse_options
@@ -154,6 +178,7 @@ _CHECKS: Mapping[str, Callable[[Any], str | None]] = {  # Any: see parse_options
     "data_path": _optional(_text),
     "metadata_schema": _optional(_text),
     "partition_by": _partitioning,
+    "sorted_by": _sorting,
     "table_options": _optional(_table_options),
     "merge_schema": _flag,
     "inline_rows": _row_count,

@@ -58,22 +58,26 @@ class QueryFinder:
         self._own_run_id = str(uuid4())
         self._root = root  # over Connect: the session that started the query
         self._known: Query | None = None
+        self._group: str | None = None
 
     def find(self, session: SparkSession, stream: str | None) -> Query:
         if hasattr(session, "_jsparkSession"):
             return self._find_classic(session)
-        self._known = self._known or self._find_remote(stream)
-        return self._known
+        known = self._known = self._known or self._find_remote(stream)
+        return known
 
     def _find_classic(self, session: SparkSession) -> Query:
         context = session.sparkContext
         query_id = context.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
             return Query(BY_HAND, self._own_run_id)
-        run_id = context.getLocalProperty("spark.jobGroup.id") or self._own_run_id
-        if self._known is None or (self._known.query_id, self._known.run_id) != (query_id, run_id):
-            self._known = Query(query_id, run_id, _handle(session, query_id))
-        return self._known
+        group = context.getLocalProperty("spark.jobGroup.id")  # another one for each run
+        known = self._known
+        if known is None or self._group != group or known.query_id != query_id:
+            handle = _handle(session, query_id)
+            known = Query(query_id, handle.runId().toString(), handle)
+            self._known, self._group = known, group
+        return known
 
     def _find_remote(self, stream: str | None) -> Query:
         """Return the only query of the session, or the one that has the stream's name.

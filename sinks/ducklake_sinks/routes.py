@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.spec.names import fold, split_table_name
+from ducklake_core.spec.names import check_name, fold, split_table_name
 
 COMPUTED_ROUTE = "__ducklake_route"  # the column that a route function fills
 
@@ -31,13 +31,16 @@ def split_by_route(table: pa.Table, column: str) -> Iterator[tuple[str | None, p
         yield name, rows.filter(mask)
 
 
-def why_no_table(name: str | None, column: str) -> str | None:
-    """Return the reason why a value names no table, None when it does."""
+def why_no_table(name: str | None, column: str, dead_letters: str) -> str | None:
+    """Return the reason why a value names no table that rows may go to, None when it does."""
     shown = "the route" if column == COMPUTED_ROUTE else f"column '{column}'"
     if name is None:
         return f"{shown} is null, so no table is named"
     try:
-        split_table_name(name)
+        for part, noun in zip(split_table_name(name), ("schema", "table"), strict=True):
+            check_name(part, noun)
     except InvalidInput as error:
         return f"{shown} names no table: {error}"
+    if route_key(name) == route_key(dead_letters):
+        return f"{shown} names '{name}', the table for dead letters"
     return None

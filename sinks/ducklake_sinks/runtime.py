@@ -6,17 +6,16 @@ Runs on the driver. Never pickled: each process makes its own when the first bat
 from __future__ import annotations
 
 import json
-import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import Epoch, Lake, faults
-from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound
 from ducklake_core.model import Column, LedgerEntry, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
@@ -27,11 +26,9 @@ from ducklake_sinks.governor import FlushGovernor
 from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.query import BY_HAND, Query, QueryFinder
+from ducklake_sinks.routes import route_key
 
 Result = TypeVar("Result")
-
-_claims: dict[tuple[str, str], tuple[str, int]] = {}
-_claims_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +63,33 @@ class SinkRuntime:
         self.options = options
         self.finder = QueryFinder(root)
         self.expectations: dict[str, Expectation] = {}
-        self.prepared: dict[str, tuple[tuple[Column, ...], Incoming | None]] = {}
-        self.table_ids: dict[str, TableId] = {}  # of tables that were in the lake while this sink runs
+        self.prepared: dict[tuple[str, str], tuple[tuple[Column, ...], Incoming | None]] = {}  # by `route_key`
+        self.routed: dict[tuple[str, str], str] = {}  # names of tables that rows were routed to
+        self.table_ids: dict[tuple[str, str], TableId] = {}  # of tables that were in the lake while this sink runs
         self._incoming: Incoming | None = None
-        self._committed: tuple[str, int] | None = None  # the last run and batch
+        self._committed_run: str | None = None
 
     @cached_property
     def lake(self) -> Lake:
-        return patiently(self.open_lake)
+        return patiently(self._open_or_create)
 
     @cached_property
     def governor(self) -> FlushGovernor | None:
         policy = self.options.flush
-        return None if policy is None else FlushGovernor(policy, self.open_lake)
+        if policy is None:
+            return None
+        governor = FlushGovernor(policy, partial(open_lake, self.options))
+        weakref.finalize(self, governor.close)  # with the sink, or at the end of the process
+        return governor
 
-    def open_lake(self) -> Lake:
+    def _open_or_create(self) -> Lake:
         """Open the lake; create it where there is none and the options say where its files go."""
-        catalog, data_path, schema = self.options.catalog, self.options.data_path, self.options.metadata_schema
         try:
-            return Lake.open(catalog, data_path=data_path, metadata_schema=schema)
+            return open_lake(self.options)
         except NoLakeFound:
-            if data_path is None:
+            if self.options.data_path is None:
                 raise
-            return Lake.create(catalog, data_path, metadata_schema=schema)
+        return Lake.create(self.options.catalog, self.options.data_path, metadata_schema=self.options.metadata_schema)
 
     def close(self) -> None:
         if self.__dict__.get("governor") is not None:
@@ -102,12 +103,14 @@ class SinkRuntime:
             self.governor.wait_if_behind()
         query = self.finder.find(session, self.options.stream)
         stream = self._stream(query)
-        self._refuse_second_use(query, stream, batch_id)
-        continues = self._committed is not None and self._committed[0] == query.run_id
+        continues = self._committed_run == query.run_id
         epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
         faults.at("before_ledger_read")
         entry = patiently(lambda: self.lake.ledger_entry(stream))
-        return Beginning(query, epoch, entry if decide_epoch(epoch, entry) is EpochDecision.REPLAY else None)
+        if decide_epoch(epoch, entry) is not EpochDecision.REPLAY:
+            return Beginning(query, epoch)
+        _refuse_second_use(epoch, entry)
+        return Beginning(query, epoch, entry)
 
     def set_table_options(self, table: str) -> None:
         """Give a table that the sink has created its options; the limit of inlined rows holds for others, too."""
@@ -120,7 +123,7 @@ class SinkRuntime:
     def adopt(self, table: str) -> None:
         """Take notice of a table that the sink has created."""
         self.set_table_options(table)
-        self.table_ids[table] = self.lake.table(table).version.table_id
+        self.table_ids[route_key(table)] = self.lake.table(table).version.table_id
 
     def complete(self, committed: LedgerEntry) -> None:
         """Do what a run that died right after a commit did not live to do: options of the tables that it created."""
@@ -136,14 +139,15 @@ class SinkRuntime:
             if version.table_id in now - old:
                 self.set_table_options(join_table_name(version.schema_name, version.name))
 
-    def has_committed(self, epoch: Epoch) -> None:
-        self._committed = (epoch.run_id, epoch.batch_id)
+    def remember_commit(self, epoch: Epoch) -> None:
+        self._committed_run = epoch.run_id
 
     def incoming(self, schema: T.StructType) -> Incoming:
         """Return a frame's schema as the lake has it; frames of one stream have the same."""
-        if self._incoming is None or self._incoming.spark != schema:
-            self._incoming = Incoming.of(schema)
-        return self._incoming
+        known = self._incoming
+        if known is None or known.spark != schema:
+            known = self._incoming = Incoming.of(schema)
+        return known
 
     def _stream(self, query: Query) -> str:
         if self.options.stream is not None:
@@ -155,23 +159,20 @@ class SinkRuntime:
             )
         return query.query_id
 
-    def _refuse_second_use(self, query: Query, stream: str, batch_id: int) -> None:
-        """Refuse what the ledger would take for a replay, and skip: the same epoch twice in one run."""
-        if query.query_id == BY_HAND:
-            return
-        if self._committed == (query.run_id, batch_id):
-            raise InvalidInput(
-                f"batch {batch_id} of stream '{stream}' was committed by this sink already: to write several frames of "
-                "one batch, use 'with sink.transaction(batch_id) as tx' and tx.append for each"
-            )
-        key = (CatalogUrl.parse(self.options.catalog).shown, stream)
-        with _claims_lock:
-            run_id, owner = _claims.setdefault(key, (query.run_id, id(self)))
-            if run_id == query.run_id and owner != id(self):
-                raise InvalidInput(
-                    f"two sinks of one query use the stream '{stream}': give each a name of its own with stream='…'"
-                )
-            _claims[key] = (query.run_id, id(self))
+
+def open_lake(options: SinkOptions) -> Lake:
+    """Open the lake that a sink writes to."""
+    return Lake.open(options.catalog, data_path=options.data_path, metadata_schema=options.metadata_schema)
+
+
+def _refuse_second_use(epoch: Epoch, entry: LedgerEntry | None) -> None:
+    """Refuse an epoch that this very run has committed: Spark brings no batch twice in a run, so rows would be lost."""
+    if epoch.query_id != BY_HAND and entry is not None and entry.run_id == epoch.run_id:
+        raise InvalidInput(
+            f"batch {epoch.batch_id} of stream '{epoch.stream}' has been committed in this run already: to write "
+            "several frames of one batch, use 'with sink.transaction(batch_id) as tx' and tx.append for each; where "
+            "one query has two sinks, give each a stream='…' of its own"
+        )
 
 
 def patiently(act: Callable[[], Result]) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.options import Route, SinkOptions, parse_options
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.transaction import SinkTransaction
+
+_lock = threading.Lock()  # two queries may bring their first batches to one sink at once
 
 
 class DuckLakeSink:
@@ -69,9 +72,9 @@ class DuckLakeSink:
         `session` is that of the batch's frame, the active one by default. Raises a LedgerError when the ledger forbids
         the epoch.
         """
-        self._runtime = self._runtime or SinkRuntime(self.options, self._root)
-        beginning = self._runtime.begin(int(batch_id), session or SparkSession.active())
-        return SinkTransaction(self._runtime, beginning)
+        with _lock:
+            runtime = self._runtime = self._runtime or SinkRuntime(self.options, self._root)
+        return SinkTransaction(runtime, runtime.begin(int(batch_id), session or SparkSession.active()))
 
     def close(self) -> None:
         """Let a flush that runs finish, and close connections. The sink can be used again."""

@@ -1,12 +1,14 @@
 """Spark SQL types as DuckLake types, and the values that Spark cannot hand over as Arrow. Runs on driver and executors.
 
 Most types travel as they are. Intervals do not: a year-month interval travels as its number of months, a calendar
-interval as a struct of months, days and microseconds, and all become Arrow's interval here.
+interval as its text, and all become Arrow's interval here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,9 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from ducklake_core.errors import UnsupportedType
 
 _MICROSECONDS_PER_DAY = 86_400_000_000
+_MOST_MICROSECONDS = (2**63 - 1) // 1000  # of Arrow's intervals, which have nanoseconds
+_CALENDAR_UNITS = ("years", "months", "days", "hours", "minutes", "seconds")
+_CALENDAR_PART = re.compile(r"(-?\d+(?:\.\d+)?) (" + "|".join(_CALENDAR_UNITS) + ")")
 _PLAIN: dict[type[T.DataType], str] = {
     T.BooleanType: "boolean",
     T.ByteType: "int8",
@@ -153,17 +158,7 @@ def _castable(column: Column, type_: T.DataType) -> Column:
     if isinstance(type_, T.StructType):
         fields = [_castable(column.getField(f.name), f.dataType).alias(f.name) for f in type_.fields]
         return F.when(column.isNotNull(), F.struct(*fields))
-    return F.when(column.isNotNull(), _calendar_parts(column))
-
-
-def _calendar_parts(column: Column) -> Column:
-    part = {name: F.extract(F.lit(name), column) for name in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")}
-    seconds = part["HOUR"] * 3600 + part["MINUTE"] * 60 + part["SECOND"]
-    return F.struct(
-        (part["YEAR"] * 12 + part["MONTH"]).cast("int").alias("months"),
-        part["DAY"].cast("int").alias("days"),
-        (seconds * 1_000_000).cast("bigint").alias("microseconds"),
-    )
+    return column.cast("string")  # its parts as they are: extract() would make a day of 24 hours
 
 
 # ---------------------------------------------------------------------------------------- in Arrow
@@ -195,8 +190,15 @@ def _intervals(array: pa.Array, type_: T.DataType) -> pa.Array:
         days, rest = np.divmod(microseconds, _MICROSECONDS_PER_DAY)
         days += (microseconds < 0) & (rest != 0)  # both parts have the sign of the whole
         return _interval_array(array, days=days, microseconds=microseconds - days * _MICROSECONDS_PER_DAY)
-    months, days, microseconds = (_numbers(array.field(i)) for i in range(3))
-    return _interval_array(array, months, days, microseconds)
+    parts = np.array([_calendar_parts(text) for text in array.to_pylist()], np.int64).reshape(-1, 3)
+    return _interval_array(array, parts[:, 0], parts[:, 1], parts[:, 2])
+
+
+def _calendar_parts(text: str | None) -> tuple[int, int, int]:
+    """Return months, days and microseconds of a text such as `1 years 2 months 4 days 25 hours -0.5 seconds`."""
+    found = {unit: Decimal(number) for number, unit in _CALENDAR_PART.findall(text or "")}
+    years, months, days, hours, minutes, seconds = (found.get(unit, Decimal(0)) for unit in _CALENDAR_UNITS)
+    return int(years * 12 + months), int(days), int((hours * 3600 + minutes * 60 + seconds) * 1_000_000)
 
 
 def _numbers(array: pa.Array) -> np.ndarray:
@@ -211,6 +213,10 @@ def _interval_array(
 ) -> pa.Array:
     """Make intervals by Arrow's own layout, with the nulls of `array`."""
     parts = np.empty(len(array), dtype=[("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+    if np.any(np.abs(np.asarray(microseconds)) > _MOST_MICROSECONDS):
+        raise UnsupportedType(
+            "an interval has more than 292 years of hours, minutes and seconds, which Arrow cannot hold"
+        )
     parts["months"], parts["days"], parts["nanoseconds"] = months, days, np.asarray(microseconds) * 1000
     valid = pa.array(array.is_valid()).buffers()[1]
     return pa.Array.from_buffers(pa.month_day_nano_interval(), len(array), [valid, pa.py_buffer(parts)])

@@ -16,10 +16,11 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import faults
+from ducklake_core.errors import UnreadableFile
 from ducklake_core.files.parquet_out import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import NewDataFile
-from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, refuse
+from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, plain_rows, refuse
 from ducklake_sinks.routes import route_key, split_by_route, why_no_table
 from ducklake_sinks.spark_types import from_arrow_types
 
@@ -70,6 +71,7 @@ class TaskWriter:
     targets: Mapping[Key, Target]
     head: Letterhead
     few_rows: int
+    dead_letters: str
     route: str | None = None
     dead: Target | None = None
     fill_missing: bool = False
@@ -131,9 +133,9 @@ class _Task:
             self._store(key, target, table)
             return
         for name, rows in split_by_route(table, self.writer.route):
-            reason = why_no_table(name, self.writer.route)
+            reason = why_no_table(name, self.writer.route, self.writer.dead_letters)
             if name is None or reason is not None:
-                self._bury(name, [(row, str(reason)) for row in rows.to_pylist()])
+                self._bury(name, [(row, str(reason)) for row in plain_rows(rows)])
             elif route_key(name) not in self.writer.targets:
                 self.unknown.add(name)
             elif not self.unknown:  # else the whole batch is read again
@@ -149,7 +151,10 @@ class _Task:
     def remove_files(self) -> None:
         for buffer in self.buffers.values():
             for file in buffer.files:
-                self.writer.storage.remove(buffer.target.layout.directory + file.path)
+                try:
+                    self.writer.storage.remove(buffer.target.layout.directory + file.path)
+                except UnreadableFile:  # an orphan must not hide why the task failed
+                    continue
 
     def _store(self, key: Key, target: Target, rows: pa.Table) -> None:
         good, bad = fitting_rows(

@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame
 from ducklake_core import CommitResult, Transaction, faults
 from ducklake_core.errors import CommitConflict, InvalidInput
 from ducklake_core.pending import AddedCount
-from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, refuse
+from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, plain_rows, refuse
 from ducklake_sinks.collector import Expectation, Expected, collect_rows, size_of
 from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.large_batch import LargeBatch, Part
 from ducklake_sinks.preparation import prepare_dead_letters, prepare_table
-from ducklake_sinks.routes import COMPUTED_ROUTE, split_by_route, why_no_table
+from ducklake_sinks.routes import COMPUTED_ROUTE, route_key, split_by_route, why_no_table
 from ducklake_sinks.runtime import Beginning, SinkRuntime, patiently
 from ducklake_sinks.vanished import vanished
 
@@ -139,11 +139,12 @@ class SinkTransaction:
             yield Part(str(name), incoming, rows)
             return
         for found, part in split_by_route(rows, route):
-            reason = why_no_table(found, route)
+            reason = why_no_table(found, route, self._options.dead_letters)
             if found is not None and reason is None:
+                self._runtime.routed[route_key(found)] = found
                 yield Part(found, incoming.without(COMPUTED_ROUTE), part)
             else:
-                yield self._buried(found, [(row, str(reason)) for row in part.to_pylist()])
+                yield self._buried(found, [(row, str(reason)) for row in plain_rows(part)])
 
     def _buried(self, table: str | None, bad: Sequence[BadRow]) -> Part:
         if not self._options.quarantines:
@@ -158,12 +159,13 @@ class SinkTransaction:
             parts, unknown = batch.write(core, names)
             if not unknown:
                 return [part for part in parts if part.row_count]
+            self._runtime.routed.update((route_key(name), name) for name in unknown)
             names = [*names, *unknown]  # the batch is read again: only when a table gets its first rows in a large one
 
     def _routed_so_far(self) -> list[str]:
         """Return the tables that rows may be for, as far as is known. Those that others dropped may get none."""
         self._core = self._core or self._begin()
-        return [n for n in self._runtime.prepared if n != self._options.dead_letters and self._core.has_table(n)]
+        return [name for name in self._runtime.routed.values() if self._core.has_table(name)]
 
     # ---- the commit
 
@@ -182,13 +184,14 @@ class SinkTransaction:
 
     def _prepare(self, core: Transaction, name: str, incoming: Incoming | None) -> None:
         """Create or change a table as its rows need it; what was found fit before is not looked at again."""
-        known = self._runtime.prepared.get(name)
-        if core.has_table(name):
-            if known == (core.table_version(name).columns, incoming):
-                return
-        elif name in self._runtime.table_ids:
+        key = route_key(name)
+        table_id = self._runtime.table_ids.get(key)
+        found = core.table_version(name) if core.has_table(name) else None
+        if table_id is not None and (found is None or found.table_id != table_id):
             # A new one under its name would hide that the rows so far are gone.
-            raise vanished(self._runtime.lake, name, self._runtime.table_ids[name])
+            raise vanished(self._runtime.lake, name, table_id)
+        if found is not None and self._runtime.prepared.get(key) == (found.columns, incoming):
+            return
         if incoming is None:
             is_new = prepare_dead_letters(core, name)
         else:
@@ -196,9 +199,9 @@ class SinkTransaction:
         if is_new:
             self._created.add(name)
         table = core.table_version(name)
-        self._runtime.prepared[name] = (table.columns, incoming)
+        self._runtime.prepared[key] = (table.columns, incoming)
         if table.table_id >= 0:
-            self._runtime.table_ids[name] = table.table_id
+            self._runtime.table_ids[key] = table.table_id
 
     def _commit(self) -> CommitResult:
         if self._core is not None and any(part.files for part in self._parts):
@@ -216,6 +219,7 @@ class SinkTransaction:
 
     def _build(self) -> Transaction:
         """Return a new transaction of the lake that holds all rows."""
+        self._created.clear()  # by a transaction that will not be committed
         core = self._begin()
         try:
             self._fill(core)
@@ -252,7 +256,7 @@ class SinkTransaction:
         if self._beginning.committed is not None:
             patiently(partial(runtime.complete, self._beginning.committed))
         else:
-            runtime.has_committed(self._beginning.epoch)
+            runtime.remember_commit(self._beginning.epoch)
         if self._core is not None and result.snapshot is not None:
             added = self._core.added()
             for name in sorted(self._created):

@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -9,6 +10,8 @@ from functools import partial
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.errors import CommitConflict
+from ducklake_core.model import FlushResult
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.governor import FlushGovernor
 from tests.fixtures.catalogs import Catalog
@@ -122,6 +125,45 @@ def test_catalog_that_is_away_is_tried_again(
         wait_until(lambda: inlined(lake) == 0)
 
     assert [record.getMessage() for record in caplog.records].count("flush_failed") == 2
+
+
+def test_catalog_that_is_away_is_not_asked_again_at_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ducklake_sinks.governor.REST_AFTER_ERROR", FlushPolicy(age="300ms").age)
+    times: list[float] = []
+
+    def fail() -> Lake:
+        times.append(time.monotonic())
+        raise OSError("away")
+
+    with closing(FlushGovernor(FlushPolicy(rows=1), fail)) as governor:
+        append(lake, governor, 1)
+        wait_until(lambda: len(times) == 3)
+
+    assert times[2] - times[0] >= 0.6
+    assert "flush_failed" in caplog.text
+
+
+def test_table_that_cannot_be_flushed_keeps_no_other_waiting(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create_table("main.others", {"id": "int64"})
+    lake.append("main.others", {"id": [1]})
+    flush = Lake.flush_inlined
+
+    def refuse(self: Lake, table: str | None = None) -> FlushResult:
+        if table == "main.events":
+            raise CommitConflict("busy")
+        return flush(self, table)
+
+    monkeypatch.setattr(Lake, "flush_inlined", refuse)
+    with govern(catalog, rows=1) as governor:
+        append(lake, governor, 1)
+        governor.note("main.others", 1, 8)
+        wait_until(lambda: lake.inlined_state("main.others").rows == 0)
+
+    assert inlined(lake) == 1
 
 
 def test_batch_waits_for_a_flush_that_is_far_behind_and_no_longer_than_its_budget(catalog: Catalog, lake: Lake) -> None:

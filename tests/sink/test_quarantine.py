@@ -67,6 +67,18 @@ def test_bad_rows_are_kept_in_the_same_snapshot(
     check_lake(strict_table, orphans=0)
 
 
+def test_batches_without_bad_rows_need_no_dead_letters(
+    spark: SparkSession, strict_table: Catalog, make_sink: MakeSink
+) -> None:
+    sink = make_sink(on_bad_row="quarantine")
+
+    sink(spark.range(5).selectExpr("id", "CAST(1 AS INT) AS n"), 0)
+    sink(spark.range(5).selectExpr("id", "CAST(1 AS INT) AS n"), 1)
+
+    with Lake.open(strict_table.url) as lake:
+        assert [table.name for table in lake.tables()] == ["main.events"]
+
+
 def test_dead_letter_table_must_be_one(spark: SparkSession, strict_table: Catalog, make_sink: MakeSink) -> None:
     with Lake.open(strict_table.url) as lake:
         lake.create_table("main.other", {"x": "int32"})

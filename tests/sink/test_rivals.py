@@ -92,7 +92,7 @@ def test_query_with_two_sinks_needs_a_stream_for_each(ingest: Ingest, oracle: Or
 
     error = ingest.run(sinks=[ingest.sink(), ingest.sink(**second)])
 
-    assert "InvalidInput: two sinks of one query use the stream 's'" in str(error)
+    assert "InvalidInput: batch 0 of stream 's' has been committed in this run already" in str(error)
     assert "give each a name of its own with stream='…'" in str(error)
     assert ingest.run(sinks=[ingest.sink(), ingest.sink(**second, stream="t")]) is None
     ingest.feed(LARGE)
@@ -107,7 +107,7 @@ def test_sink_that_is_called_twice_for_one_batch_says_how_to_do_it(ingest: Inges
 
     error = ingest.run(calls=2)
 
-    assert "InvalidInput: batch 0 of stream 's' was committed by this sink already" in str(error)
+    assert "InvalidInput: batch 0 of stream 's' has been committed in this run already" in str(error)
     assert "sink.transaction(batch_id)" in str(error)
     assert ingest.run() is None
     ingest.check(oracle, 1)

@@ -73,13 +73,15 @@ def test_row_that_names_no_table_is_quarantined(
 ) -> None:
     sink = make_sink(table=None, route="topic", inline_rows=50, on_bad_row="quarantine")
 
-    sink(spark.range(rows).selectExpr("id", "CASE id WHEN 7 THEN NULL WHEN 8 THEN 'a.b.c' ELSE 'red' END AS topic"), 0)
+    topic = "CASE id WHEN 7 THEN NULL WHEN 8 THEN 'a.b.c' WHEN 9 THEN 'Dead_Letters' ELSE 'red' END AS topic"
+    sink(spark.range(rows).selectExpr("id", topic), 0)
 
     oracle.attach(catalog.attach)
-    assert oracle.query("SELECT count(*) FROM red") == [(rows - 2,)]
+    assert oracle.query("SELECT count(*) FROM red") == [(rows - 3,)]
     letters = oracle.query("SELECT batch_id, table_name, row->>'id', reason FROM dead_letters ORDER BY 3")
-    assert [letter[:3] for letter in letters] == [(0, None, "7"), (0, "a.b.c", "8")]
+    assert [letter[:3] for letter in letters] == [(0, None, "7"), (0, "a.b.c", "8"), (0, "Dead_Letters", "9")]
     assert "is null" in letters[0][3]
+    assert "the table for dead letters" in letters[2][3]
     assert len(catalog.query("SELECT * FROM ducklake_snapshot")) == 2
 
 

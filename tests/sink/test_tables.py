@@ -139,6 +139,19 @@ def test_dropped_table_ends_the_stream_and_is_made_anew_by_the_next_run(
     assert oracle.query("SELECT id FROM events ORDER BY id") == [(3,), (4,)]
 
 
+def test_table_that_was_dropped_and_made_anew_by_others_ends_the_stream(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink()
+    sink(spark.range(3), 0)
+    oracle.attach(catalog.attach)
+    oracle.execute("DROP TABLE events")
+    oracle.execute("CREATE TABLE events (id BIGINT)")
+
+    with pytest.raises(CommitConflict, match=r"'main\.events' was dropped in snapshot 2"):
+        sink(spark.range(3, 5), 1)
+
+
 def test_table_with_odd_names_is_written(
     spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
 ) -> None:

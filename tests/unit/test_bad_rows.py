@@ -8,7 +8,7 @@ import pytest
 
 from ducklake_core.errors import SchemaMismatch
 from ducklake_core.spec.types import build_columns
-from ducklake_sinks.bad_rows import Letterhead, dead_letters, fitting_rows
+from ducklake_sinks.bad_rows import Letterhead, dead_letters, fitting_rows, plain_rows
 
 COLUMNS = build_columns({"id": "int32", "u": "uuid"})
 UUID = "00000000-0000-0000-0000-000000000001"
@@ -50,10 +50,30 @@ def test_column_of_another_kind_is_no_bad_row() -> None:
 
 def test_letter_has_the_row_as_json() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    row = {"id": 1, "b": b"\0\xff", "at": at, "l": [{"x": "é"}]}
+    data = pa.Table.from_pylist([{"id": 1, "b": b"\0\xff", "at": at, "l": [{"x": "é"}]}])
+    [row] = plain_rows(data)
 
     letters = dead_letters(Letterhead("s", 7, at), "main.t", [(row, "why")])
 
     [letter] = letters.to_pylist()
     assert (letter["stream"], letter["batch_id"], letter["table_name"], letter["reason"]) == ("s", 7, "main.t", "why")
     assert json.loads(letter["row"]) == {"id": 1, "b": "AP8=", "at": str(at), "l": [{"x": "é"}]}
+
+
+def test_row_that_python_cannot_hold_is_kept_all_the_same() -> None:
+    data = pa.table(
+        {
+            "late": pa.array([2**62], pa.int64()).cast(pa.timestamp("us")),
+            "broken": pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers()),
+            "nan": [float("nan")],
+            "inf": [[float("-inf")]],
+        }
+    )
+
+    [row] = plain_rows(data)
+
+    assert row["nan"] == "nan"
+    assert row["inf"] == ["-inf"]
+    assert json.loads(json.dumps(row, allow_nan=False)) == row
+    assert row["late"]
+    assert row["broken"] == "/w=="

@@ -44,6 +44,35 @@ def test_table_and_route_exclude_each_other() -> None:
         DuckLakeSink(URL, table="events", route="topic")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"partition_by": 5}, "partition_by is 5"),
+        ({"sorted_by": [5]}, "sorted_by has 5"),
+        ({"sorted_by": "ts SIDEWAYS"}, "sorted_by has 'ts SIDEWAYS'"),
+        ({"metadata_schema": "other"}, "metadata_schema is for PostgreSQL"),
+        ({"dead_letter_table": "main.events"}, "dead_letter_table is the table itself"),
+    ],
+)
+def test_argument_that_cannot_be_is_refused(arguments: dict[str, object], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        DuckLakeSink(URL, table="events", **arguments)  # type: ignore[arg-type] # each of its own type
+
+
+def test_budget_cannot_be_missing() -> None:
+    with pytest.raises(InvalidInput, match="budget is None"):
+        FlushPolicy(budget=None)  # type: ignore[arg-type] # a mistake that users make
+
+
+@pytest.mark.parametrize("address", ["postgresql://lake:p@ss:word@db/lake", "postgresql://lake:se@cret@db/lake"])
+def test_password_that_is_not_escaped_is_not_shown(address: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        DuckLakeSink(address, table="events")
+
+    assert "ss:word" not in str(caught.value)
+    assert "cret@" not in str(caught.value)
+
+
 def test_sink_shows_no_password() -> None:
     sink = DuckLakeSink("postgresql://me:hunter2@host/lake", table="events")
 

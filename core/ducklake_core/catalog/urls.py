@@ -59,9 +59,12 @@ def _parse(text: str) -> URL:
     if text.startswith("postgres:"):
         text = text.replace("postgres:", "postgresql:", 1)
     try:
-        return make_url(text)
-    except ArgumentError:
+        url = make_url(text)
+    except (ArgumentError, ValueError):  # the second for a port that is none; its message may hold a password
         raise InvalidInput(f"the catalog's address is neither a URL nor an ATTACH string: {_HELP}") from None
+    if "@" in (url.host or ""):
+        raise InvalidInput("the password in the catalog's address has an '@': write it as '%40'")
+    return url
 
 
 def _conninfo_url(conninfo: str) -> URL:
@@ -70,6 +73,8 @@ def _conninfo_url(conninfo: str) -> URL:
     except PsycopgError:
         raise InvalidInput(f"the PostgreSQL part of the catalog's address cannot be read: {_HELP}") from None
     port = facts.pop("port", None)
+    if port is not None and not port.isdecimal():
+        raise InvalidInput(f"the PostgreSQL part of the catalog's address has a port that is no number: {_HELP}")
     return URL.create(
         "postgresql",
         username=facts.pop("user", None),

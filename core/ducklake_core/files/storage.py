@@ -84,6 +84,14 @@ class Storage:
             raise _unreadable(directory, error) from error
         return sorted(info.base_name for info in found if info.type == pafs.FileType.File)
 
+    def remove_directory(self, directory: str) -> None:
+        """Delete a directory with all that is in it, if it is there; raise UnreadableFile when that fails."""
+        try:
+            if self._info(directory.rstrip("/")).type == pafs.FileType.Directory:
+                self._filesystem.delete_dir(self._key(directory).rstrip("/"))
+        except OSError as error:
+            raise _unreadable(directory, error) from error
+
     @property
     def is_local(self) -> bool:
         return _scheme(self.root) in ("", "file")

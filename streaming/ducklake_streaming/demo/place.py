@@ -24,6 +24,7 @@ from ducklake_streaming.local_postgres import (
 
 MARKER = "made-by-ducklake-stream-demo"
 DATABASE = "lake"
+SERVER = "postgres"  # the folder, or link, of the demonstration's own server
 SOCKET_PORT = 5432  # only names the socket: the server listens on no network
 OLDEST_JAVA = 17
 
@@ -155,14 +156,18 @@ def _empty(directory: Path, keep: Path) -> None:
     for path in directory.iterdir():
         if path == keep:
             continue
-        if path.is_dir():
-            shutil.rmtree(path.resolve())  # the server's may be elsewhere
-        if path.is_symlink() or path.exists():
+        if path.is_symlink():
+            if path.name == SERVER and path.is_dir():
+                shutil.rmtree(path.resolve())  # the server's own may be elsewhere; what others link to is theirs
+            path.unlink()
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
             path.unlink()
 
 
 def _make_cluster(directory: Path) -> Cluster:
-    wanted = directory / "postgres"
+    wanted = directory / SERVER
     home = make_directory(wanted)
     if home != wanted:
         wanted.symlink_to(home)
