@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, cast
 
 import psycopg
 from psycopg.abc import Buffer
-from psycopg.pq import TransactionStatus
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
 from sqlalchemy.pool import QueuePool
 
@@ -27,7 +28,7 @@ from ducklake_core.spec.tables import CatalogTables, catalog_tables
 
 Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
 # Of a binary COPY: a header and a trailer in one message, the trailer alone. A row is longer.
-_EMPTY_COPY_BYTES, _TRAILER_BYTES = 21, 2
+_TRAILER_BYTES, _NOTHING_YET, _END = 2, 0, -1  # what libpq says instead of a message's size
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -71,7 +72,8 @@ class Database:
                 hide_parameters=True,
                 pool_reset_on_return=None,
             )
-        arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10}
+        # Texts are sent as UTF-8, whatever encoding the database has.
+        arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10, "client_encoding": "utf8"}
         return create_engine(
             self.url.url,
             isolation_level="AUTOCOMMIT",
@@ -203,13 +205,14 @@ class Session:
         if self.dialect.has_pipeline:
             self._wire.exchange(self._beginning())
         else:
-            self.driver.execute(self._begin)
-            self._begin, self._open = None, True
+            begin, self._begin, self._open = self._begin, None, True  # an interrupt may come when the lock is ours
+            self.driver.execute(begin)
 
     def end(self) -> None:
         """Roll back what was not committed."""
         if self._open and not self.dialect.has_pipeline:
-            self.driver.execute("ROLLBACK")
+            if self.driver.in_transaction:
+                self.driver.execute("ROLLBACK")
         elif self._open and not self.driver.closed:
             self._roll_back_postgres()
         self._open = False
@@ -219,7 +222,6 @@ class Session:
             self._wire.exchange([_COMMIT])
         else:
             self.driver.rollback()
-            self._wire.forget_prepared()
 
     def abandon(self, error: BaseException) -> None:
         """Roll back after an error; a connection that cannot do even that is thrown away."""
@@ -227,6 +229,7 @@ class Session:
             self.end()
         except Exception:  # noqa: BLE001 # the first error is the one to be seen
             self._connection.invalidate()
+            return  # to ask it for its driver would connect again
         if self.dialect.has_pipeline and (self.driver is None or self.driver.closed):
             self._connection.invalidate(error)
 
@@ -268,16 +271,24 @@ class Session:
 
 
 def _messages(copy: psycopg.Copy, pgconn: psycopg.pq.abc.PGconn) -> Iterator[Buffer]:
-    """Yield the messages of a binary COPY straight from libpq, up to its trailer; psycopg reads the end and errors.
+    """Yield the messages of a binary COPY, without its trailer, straight from libpq as long as there are any.
 
-    psycopg would wait for each message by itself, which takes longer than to decode it.
+    psycopg would take longer for each than to decode it. But it waits as it should: libpq's own wait stops all threads.
     """
-    count, message = pgconn.get_copy_data(0)
-    yield message
-    if count != _EMPTY_COPY_BYTES:
-        while (found := pgconn.get_copy_data(0))[0] > _TRAILER_BYTES:
-            yield found[1]
-    yield from copy
+    while True:
+        found: tuple[int, Buffer] = pgconn.get_copy_data(1)
+        count, message = found
+        if count == _NOTHING_YET:
+            message = copy.read()
+            count = len(message) or _END
+        if count <= _END:
+            break
+        if count > _TRAILER_BYTES:
+            yield message
+    results = list(iter(pgconn.get_result, None))  # all of them, or the connection stays busy
+    failed = next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
+    if failed is not None:
+        raise error_from_result(failed, copy.connection.info.encoding)
 
 
 def table_exists(session: Session, name: str) -> bool:

@@ -60,7 +60,8 @@ def read_head(session: Session, staged: Staged, remembered: Remembered | None) -
     if staged.epoch is not None:
         statements.append(ledger.entry_query(session, staged.epoch.stream))
     heads, *results = session.run(statements, meanwhile=lambda: _work_ahead(session, staged))
-    snapshots = [reader.snapshot_of(row[:5]) for row in heads]
+    rows = [row[:5] for row in heads]
+    snapshots = [reader.head_of(rows), *map(reader.snapshot_of, rows[1:])]
     stats = _stats_of(missing, results)
     if len(missing) < len(table_ids):
         is_same = remembered is not None and remembered.head == snapshots[0]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -61,14 +62,17 @@ class Wire:
         self._driver = driver
         self._driver.prepare_threshold = None  # psycopg's own would vanish with ours
         self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
+        self._numbers = count()  # no name is given twice: an exchange that failed may have prepared some of its own
+        self._made = 0
 
     def exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
         """Run commands in one round trip and return the rows of each; raise the first error of the server.
 
         `then` is called when they are on their way; what it returns is sent after them.
         """
-        if len(self._names) > MOST_PREPARED:
-            self.forget_prepared()
+        if self._made > MOST_PREPARED:
+            self._forget_prepared()
+        known = dict(self._names)
         owners = self._send(_messages(commands, 0))
         more: Sequence[Command] = ()
         try:
@@ -79,16 +83,16 @@ class Wire:
         found: list[Rows] = [[] for _ in (*commands, *more)]
         for owner, result in zip(owners, results, strict=True):
             if result.status == _ERROR:
+                self._names = known
                 raise error_from_result(result, self._driver.info.encoding)
             if result.status == _ROWS:
                 found[owner] += self._rows(result)
         return found
 
-    def forget_prepared(self) -> None:
-        """Drop what is prepared; after a rollback, too: nobody knows how much of an aborted exchange was prepared."""
-        if self._names:
-            self._names.clear()
-            self._driver.execute("DEALLOCATE ALL")
+    def _forget_prepared(self) -> None:
+        self._names.clear()
+        self._made = 0
+        self._driver.execute("DEALLOCATE ALL")
 
     def _send(self, messages: Sequence[_Message]) -> list[int]:
         """Send messages; return the command that each of their answers will belong to."""
@@ -115,7 +119,8 @@ class Wire:
         if name is not None:
             pgconn.send_query_prepared(name, parameters, formats, _BINARY)
             return 1
-        name = self._names[query.sql] = b"ducklake_%d" % len(self._names)
+        name = self._names[query.sql] = b"ducklake_%d" % next(self._numbers)
+        self._made += 1
         pgconn.send_prepare(name, query.sql)
         pgconn.send_query_prepared(name, parameters, formats, _BINARY)
         return 2

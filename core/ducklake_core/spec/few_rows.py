@@ -90,6 +90,8 @@ def _taker(dtype: str) -> Callable[[pa.Array], Items]:
     width = numpy_type.itemsize
 
     def take(array: pa.Array) -> Items:
+        if len(array) == 0:
+            return []  # Arrow promises no buffers then
         items = np.frombuffer(array.buffers()[1], numpy_type, len(array), array.offset * width).tolist()
         return items if array.null_count == 0 else _with_nulls(items, array)
 
@@ -97,17 +99,23 @@ def _taker(dtype: str) -> Callable[[pa.Array], Items]:
 
 
 def _take_booleans(array: pa.Array) -> Items:
+    if len(array) == 0:
+        return []  # Arrow promises no buffers then
     bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
     return _with_nulls(bits[array.offset : array.offset + len(array)].tolist(), array)
 
 
 def _take_decimals(array: pa.Array) -> Items:
     """Take the lower half of Arrow's 128 bits, which holds up to 18 digits."""
+    if len(array) == 0:
+        return []  # see _taker
     halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     return _with_nulls(halves.tolist(), array)
 
 
 def _take_bytes(array: pa.Array) -> Items:
+    if len(array) == 0:
+        return []  # Arrow promises no buffers then
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).tolist()
     first = ends[0]
