@@ -93,7 +93,7 @@ def test_query_with_two_sinks_needs_a_stream_for_each(ingest: Ingest, oracle: Or
     error = ingest.run(sinks=[ingest.sink(), ingest.sink(**second)])
 
     assert "InvalidInput: batch 0 of stream 's' has been committed in this run already" in str(error)
-    assert "give each a name of its own with stream='…'" in str(error)
+    assert "give each a stream='…' of its own" in str(error)
     assert ingest.run(sinks=[ingest.sink(), ingest.sink(**second, stream="t")]) is None
     ingest.feed(LARGE)
     assert ingest.run(sinks=[ingest.sink(), ingest.sink(**second, stream="t")]) is None
