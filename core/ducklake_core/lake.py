@@ -148,11 +148,16 @@ class Lake:
         message: str | None = None,
         extra_info: str | None = None,
         epoch: Epoch | None = None,
+        fresh: bool = True,
     ) -> Transaction:
-        """Begin a transaction; use it in a `with` block. `epoch` is recorded in the ledger by the same commit."""
+        """Begin a transaction; use it in a `with` block. `epoch` is recorded in the ledger by the same commit.
+
+        `fresh` False: it begins from the lake as it was last looked at, which saves a round trip; a table that another
+        has changed since then is a conflict.
+        """
         if epoch is not None:
             self._ensure_ledger()
-        return Transaction(self, CommitInfo(author, message, extra_info), epoch)
+        return Transaction(self, CommitInfo(author, message, extra_info), epoch, trust_cache=not fresh)
 
     def append(self, table: str, data: Any, *, fill_missing: bool = False) -> Snapshot | None:  # Any: see Transaction
         """Add rows in one snapshot, inlined or as Parquet by the effective limit; None when there are no rows."""

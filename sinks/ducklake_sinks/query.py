@@ -18,6 +18,7 @@ from ducklake_core.errors import InvalidInput
 
 # Operators that run Python workers: their input must be drained, or the next task waits for a worker to be abandoned.
 _PYTHON_PLAN = re.compile(r"Python|Pandas|InArrow")
+_WRAPPED = re.compile(r"^Some\((?:SerializedOffset\()?(.*?)\)+$")
 BY_HAND = "by hand"
 
 
@@ -36,12 +37,10 @@ class Query:
         found = self.handle.offsetLog().get(batch_id)
         if found.isEmpty():
             return None
-        offsets = found.get().offsets().iterator()
-        texts = []
-        while offsets.hasNext():
-            offset = offsets.next()
-            texts.append(offset.get().json() if offset.isDefined() else "null")
-        return [_parsed(text) for text in texts]
+        texts = (
+            found.get().offsets().mkString("\n").split("\n")
+        )  # one call for all: each takes a tenth of a millisecond
+        return [_parsed(_WRAPPED.sub(r"\1", text)) for text in texts]
 
     def must_be_drained(self) -> bool:
         """Tell whether some of the batch is made by Python workers, as far as can be known."""

@@ -6,6 +6,8 @@ Runs on the driver. Never pickled: each process makes its own when the first bat
 from __future__ import annotations
 
 import json
+import math
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +17,8 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_core import Epoch, Lake, faults
-from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound
+from ducklake_core import Epoch, Lake, Transaction, faults
+from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound, TransientError
 from ducklake_core.model import Column, LedgerEntry, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.retries import commit_retries
@@ -29,6 +31,7 @@ from ducklake_sinks.query import BY_HAND, Query, QueryFinder
 from ducklake_sinks.routes import route_key
 
 Result = TypeVar("Result")
+DEFINITIONS_SECONDS = 5.0  # for so long, what is known of tables and options is taken for true
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class SinkRuntime:
         self.table_ids: dict[tuple[str, str], TableId] = {}  # of tables that were in the lake while this sink runs
         self._incoming: Incoming | None = None
         self._committed_run: str | None = None
+        self._looked_at = -math.inf  # when definitions were read
 
     @cached_property
     def lake(self) -> Lake:
@@ -106,10 +110,12 @@ class SinkRuntime:
         continues = self._committed_run == query.run_id
         epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
         faults.at("before_ledger_read")
+        if continues:
+            return Beginning(query, epoch)  # Spark repeats no batch in a run; the commit asks the ledger all the same
         entry = patiently(lambda: self.lake.ledger_entry(stream))
         if decide_epoch(epoch, entry) is not EpochDecision.REPLAY:
             return Beginning(query, epoch)
-        _refuse_second_use(epoch, entry)
+        refuse_second_use(epoch, entry)
         return Beginning(query, epoch, entry)
 
     def set_table_options(self, table: str) -> None:
@@ -139,6 +145,22 @@ class SinkRuntime:
             if version.table_id in now - old:
                 self.set_table_options(join_table_name(version.schema_name, version.name))
 
+    def begin_transaction(self, beginning: Beginning) -> Transaction:
+        """Begin the lake's transaction of an epoch. Definitions that were looked at a moment ago are not read again.
+
+        A table that another writer has changed since then is a conflict, after which they are.
+        """
+        info, epoch = beginning.extra_info(self.options.job), beginning.epoch
+        is_fresh = time.monotonic() - self._looked_at < DEFINITIONS_SECONDS
+        transaction = self.lake.transaction(extra_info=info, epoch=epoch, fresh=not is_fresh)
+        if not is_fresh:
+            self._looked_at = time.monotonic()
+        return transaction
+
+    def look_again(self) -> None:
+        """Read definitions anew for the next transaction."""
+        self._looked_at = -math.inf
+
     def remember_commit(self, epoch: Epoch) -> None:
         self._committed_run = epoch.run_id
 
@@ -165,7 +187,7 @@ def open_lake(options: SinkOptions) -> Lake:
     return Lake.open(options.catalog, data_path=options.data_path, metadata_schema=options.metadata_schema)
 
 
-def _refuse_second_use(epoch: Epoch, entry: LedgerEntry | None) -> None:
+def refuse_second_use(epoch: Epoch, entry: LedgerEntry | None) -> None:
     """Refuse an epoch that this very run has committed: Spark brings no batch twice in a run, so rows would be lost."""
     if epoch.query_id != BY_HAND and entry is not None and entry.run_id == epoch.run_id:
         raise InvalidInput(
@@ -177,5 +199,8 @@ def _refuse_second_use(epoch: Epoch, entry: LedgerEntry | None) -> None:
 
 def patiently(act: Callable[[], Result]) -> Result:
     """Do something again while the catalog is away, as long as a commit would be tried."""
-    result: Result = commit_retries()(act)
-    return result
+    try:
+        return act()
+    except TransientError:
+        result: Result = commit_retries()(act)
+        return result

@@ -24,7 +24,7 @@ from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.large_batch import LargeBatch, Part
 from ducklake_sinks.preparation import prepare_dead_letters, prepare_table
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key, split_by_route, why_no_table
-from ducklake_sinks.runtime import Beginning, SinkRuntime, patiently
+from ducklake_sinks.runtime import Beginning, SinkRuntime, patiently, refuse_second_use
 from ducklake_sinks.vanished import vanished
 
 log = logging.getLogger("ducklake_sinks")
@@ -97,6 +97,7 @@ class SinkTransaction:
             try:
                 with self._phase("commit"):
                     self.result = self._commit()
+                    self._refuse_second_use(self.result)
             except BaseException:  # an interrupt must leave no file behind, either
                 if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
                     self.discard()
@@ -164,23 +165,19 @@ class SinkTransaction:
 
     def _routed_so_far(self) -> list[str]:
         """Return the tables that rows may be for, as far as is known. Those that others dropped may get none."""
-        self._core = self._core or self._begin()
+        self._core = self._core or self._runtime.begin_transaction(self._beginning)
         return [name for name in self._runtime.routed.values() if self._core.has_table(name)]
 
     # ---- the commit
 
     def _open_for(self, names: Sequence[str], incoming: Incoming) -> Transaction:
         """Return the lake's transaction with its tables prepared: executors must know them before they write."""
-        self._core = self._core or self._begin()
+        self._core = self._core or self._runtime.begin_transaction(self._beginning)
         for name in names:
             self._prepare(self._core, name, incoming)
         if self._options.quarantines:
             self._prepare(self._core, self._options.dead_letters, None)
         return self._core
-
-    def _begin(self) -> Transaction:
-        info = self._beginning.extra_info(self._options.job)
-        return self._runtime.lake.transaction(extra_info=info, epoch=self._beginning.epoch)
 
     def _prepare(self, core: Transaction, name: str, incoming: Incoming | None) -> None:
         """Create or change a table as its rows need it; what was found fit before is not looked at again."""
@@ -213,14 +210,21 @@ class SinkTransaction:
             try:
                 return self._core.commit()
             except CommitConflict as error:  # another writer has changed a table: rows alone can be planned anew
+                self._runtime.look_again()
                 log.warning("batch_planned_anew reason=%s", error)
         self._core = patiently(self._build)
         return self._core.commit()
 
+    def _refuse_second_use(self, result: CommitResult) -> None:
+        """See who had committed the epoch before us: another run may, this one cannot without losing rows now."""
+        if result.replayed:
+            epoch = self._beginning.epoch
+            refuse_second_use(epoch, patiently(lambda: self._runtime.lake.ledger_entry(epoch.stream)))
+
     def _build(self) -> Transaction:
         """Return a new transaction of the lake that holds all rows."""
         self._created.clear()  # by a transaction that will not be committed
-        core = self._begin()
+        core = self._runtime.begin_transaction(self._beginning)
         try:
             self._fill(core)
         except BaseException:  # an interrupt must leave no file behind, either
