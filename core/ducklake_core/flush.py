@@ -17,10 +17,9 @@ from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
 from ducklake_core.catalog.inlined_reader import read_row_versions
-from ducklake_core.files.delete_files import read_deletes, write_delete_file
+from ducklake_core.files.delete_files import first_deletes, read_all_deletes, replaced_files, write_delete_file
 from ducklake_core.files.flush_out import FlushWriter
 from ducklake_core.files.open_file import FileLayout
-from ducklake_core.files.paths import relative_to
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
@@ -102,22 +101,18 @@ class Flusher:
         return FileLayout(self.table.directory, inlined.columns, partitioning, self.table.sort_order, options)
 
     def _write_deletes(self, file: DataFile, positions: np.ndarray, snapshots: np.ndarray) -> FlushedDeletes:
-        old = file.delete_file
-        if old is not None:
-            old_positions, old_snapshots = read_deletes(self.storage, old)
-            if old_snapshots is None:
-                old_snapshots = np.full(len(old_positions), old.begin_snapshot)
-            positions = np.concatenate([old_positions, positions])
-            snapshots = np.concatenate([old_snapshots, snapshots])
-        positions, snapshots = _first_deletes(positions, snapshots)
+        old_positions, old_snapshots = read_all_deletes(self.storage, file.delete_files)
+        positions, snapshots = first_deletes(
+            np.concatenate([old_positions, positions]), np.concatenate([old_snapshots, snapshots])
+        )
         encrypted = self.options.get("encrypted") == "true"
         new = write_delete_file(
             self.storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
         )
         self._note(new.path)
-        path, is_relative = relative_to(old.path, self.committer.data_path) if old else ("", True)
+        replaced = replaced_files(file.delete_files, self.committer.data_path)
         begin, last = SnapshotId(int(snapshots.min())), SnapshotId(int(snapshots.max()))
-        return FlushedDeletes(file.data_file_id, new, begin, last, old, path, is_relative)
+        return FlushedDeletes(file.data_file_id, new, begin, last, replaced)
 
     def _note(self, *paths: str | None) -> None:
         self._written += [self.table.directory + path for path in paths if path is not None]
@@ -128,10 +123,3 @@ class Flusher:
                 self.storage.remove(path)
             except Exception:  # noqa: BLE001 # an orphan must not hide why the flush ended
                 log.warning("file_not_removed", extra={"path": path})
-
-
-def _first_deletes(positions: np.ndarray, snapshots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each position once, sorted, with the first snapshot that deleted it."""
-    order = np.lexsort((snapshots, positions))
-    unique, first = np.unique(positions[order], return_index=True)
-    return unique, snapshots[order][first]

@@ -155,7 +155,7 @@ def tags_of(t: CatalogTables) -> Select[Any]:
 
 @cache
 def data_files(t: CatalogTables) -> Select[Any]:
-    """The data files live at `snapshot`, each with its live delete file if it has one."""
+    """The data files live at `snapshot`, each with its live delete files: a row for each, or one without any."""
     return _data_files(t, live_at(t.ducklake_delete_file)).where(live_at(t.ducklake_data_file))
 
 
@@ -180,7 +180,7 @@ def _data_files(t: CatalogTables, delete_is_live: ColumnElement[bool]) -> Select
     )
     joined = d.outerjoin(x, and_(x.c.data_file_id == d.c.data_file_id, delete_is_live))
     found = select(d, *deletes).select_from(joined).where(d.c.table_id == bindparam("table_id"))
-    return found.order_by(d.c.data_file_id)
+    return found.order_by(d.c.data_file_id, x.c.begin_snapshot)
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ducklake_core.model import DataFileId, DeleteFile, NewDataFile, NewDeleteFile, SnapshotId
+from ducklake_core.model import DataFileId, NewDataFile, NewDeleteFile, ReplacedFile, SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,13 @@ class FlushedFile:
 
 @dataclass(frozen=True, slots=True)
 class FlushedDeletes:
-    """A delete file with the inlined deletes of one data file, merged with the delete file that it had."""
+    """A delete file with the inlined deletes of one data file, merged with the delete files that it had."""
 
     data_file_id: DataFileId
     new_file: NewDeleteFile
     begin: SnapshotId
     last: SnapshotId
-    replaced: DeleteFile | None = None
-    scheduled_path: str = ""  # relative to the lake's data path, or absolute
-    scheduled_path_is_relative: bool = True
+    replaced: tuple[ReplacedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
