@@ -112,7 +112,7 @@ class Flusher:
         self._note(new.path)
         replaced = replaced_files(file.delete_files, self.committer.data_path)
         begin, last = SnapshotId(int(snapshots.min())), SnapshotId(int(snapshots.max()))
-        return FlushedDeletes(file.data_file_id, new, begin, last, replaced)
+        return FlushedDeletes(file.data_file_id, new, begin, last, file.end_snapshot, replaced)
 
     def _note(self, *paths: str | None) -> None:
         self._written += [self.table.directory + path for path in paths if path is not None]

@@ -275,6 +275,7 @@ class DataFile:
     partition_id: int | None = None
     delete_files: tuple[DeleteFile, ...] = ()  # one at most by the format, but flushes of the reference leave two
     inlined_deletes: tuple[int, ...] = ()  # positions in the file, sorted
+    end_snapshot: SnapshotId | None = None
     partition_values: dict[int, str | None] = field(default_factory=dict)  # by key index
 
 

@@ -217,6 +217,32 @@ def test_a_failed_flush_leaves_no_file(catalog: Catalog, lake: Lake, monkeypatch
     assert lake.table("t").count() == 1
 
 
+@pytest.mark.parametrize("deleted", [0, 6], ids=["no delete file", "a delete file"])
+def test_deletes_of_a_file_that_was_rewritten(catalog: Catalog, lake: Lake, oracle: Oracle, deleted: int) -> None:
+    """A rewrite ends a file and its delete file, and its inlined deletes stay: history must have both."""
+    lake.set_option("data_inlining_row_limit", 5)
+    lake.append("t", rows(*range(10)))
+    if deleted:
+        lake.delete("t", f"i < {deleted}")
+    lake.delete("t", "i = 7")
+    oracle.attach(catalog.attach)
+    oracle.execute("CALL ducklake_rewrite_data_files('lake', 't', delete_threshold => 0.05)")
+    oracle.execute("DELETE FROM t WHERE i = 9")
+    before = history(lake)
+    assert lake.inlined_state("t").file_deletes == 2
+
+    lake.flush_inlined("t")
+
+    assert {i: found for i, found in history(lake).items() if i in before} == before
+    for snapshot, expected in before.items():
+        # No ORDER BY: DuckDB sorts by the table's bounds, which a rewrite narrows to those of the head.
+        found = oracle.query(f"SELECT i FROM t AT (VERSION => {snapshot})")
+        assert sorted(found) == sorted((row["i"],) for row in expected)
+    ended = catalog.query("SELECT end_snapshot FROM ducklake_data_file ORDER BY data_file_id")
+    assert catalog.query("SELECT end_snapshot FROM ducklake_delete_file ORDER BY data_file_id") == ended
+    check_lake(catalog)
+
+
 def test_another_lake_object_survives_tables_that_a_flush_drops(catalog: Catalog, lake: Lake) -> None:
     """Definitions that it remembers name a table of inlined rows that is gone."""
     lake.append("t", rows(1, 2, 3))

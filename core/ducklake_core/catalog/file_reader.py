@@ -119,7 +119,7 @@ def _data_file_of(
     deletes: tuple[int, ...],
 ) -> DataFile:
     row = rows[0]
-    (file_id, _table, begin, _end, _order, path, relative, _format, count, size, _footer, row_id_start) = row[:12]
+    (file_id, _table, begin, end, _order, path, relative, _format, count, size, _footer, row_id_start) = row[:12]
     partition_id, key, mapping_id, partial_max = row[12:16]
     if path is None or count is None or begin is None:
         raise CorruptCatalog(f"data file {file_id} of '{table.qualified_name}' lacks its path, count or begin_snapshot")
@@ -140,6 +140,7 @@ def _data_file_of(
         partition_id=partition_id,
         delete_files=tuple(_delete_file_of(r, table) for r in rows if r[16] is not None),
         inlined_deletes=deletes,
+        end_snapshot=None if end is None else SnapshotId(end),
         partition_values=values,
     )
 

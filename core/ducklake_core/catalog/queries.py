@@ -18,6 +18,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
 )
 from sqlalchemy import cast as sql_cast
 
@@ -161,9 +162,12 @@ def data_files(t: CatalogTables) -> Select[Any]:
 
 @cache
 def data_files_among(t: CatalogTables, file_ids: Table) -> Select[Any]:
-    """The data files, live or ended, that a table of inlined deletes names, each with the delete file it has now."""
+    """The data files, live or ended, that a table of inlined deletes names, each with all delete files that it ever had.
+
+    The ended ones, too: a rewrite ends a file with its delete file, and its inlined deletes stay.
+    """
     named = select(file_ids.c.file_id).where(file_ids.c.begin_snapshot <= bindparam("snapshot"))
-    files = _data_files(t, t.ducklake_delete_file.c.end_snapshot.is_(None))
+    files = _data_files(t, true())
     return files.where(t.ducklake_data_file.c.data_file_id.in_(named))
 
 

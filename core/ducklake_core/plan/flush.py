@@ -28,12 +28,17 @@ class FlushedFile:
 
 @dataclass(frozen=True, slots=True)
 class FlushedDeletes:
-    """A delete file with the inlined deletes of one data file, merged with the delete files that it had."""
+    """A delete file with the inlined deletes of one data file, merged with the delete files that it had.
+
+    Its row is valid as long as the data file's, so that there is one at every snapshot, and goes with it when that
+    expires: `end` is None for a live one.
+    """
 
     data_file_id: DataFileId
     new_file: NewDeleteFile
     begin: SnapshotId
     last: SnapshotId
+    end: SnapshotId | None = None
     replaced: tuple[ReplacedFile, ...] = ()
 
 

@@ -46,7 +46,7 @@ def _replacing_writes(table: TableVersion, deletes: FlushedDeletes, file_id: int
     row = delete_file_row(
         table.table_id, file_id, deletes.data_file_id, deletes.new_file, deletes.begin, SnapshotId(deletes.last)
     )
-    yield InsertRows("ducklake_delete_file", (row,))
+    yield InsertRows("ducklake_delete_file", ({**row, "end_snapshot": deletes.end},))
 
 
 def _size_writes(table: TableVersion, flush: Flush, stats: TableStats | None) -> Iterator[Write]:
