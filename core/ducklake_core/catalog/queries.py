@@ -162,7 +162,7 @@ def data_files(t: CatalogTables) -> Select[Any]:
 
 @cache
 def data_files_among(t: CatalogTables, file_ids: Table) -> Select[Any]:
-    """The data files, live or ended, that a table of inlined deletes names, each with all delete files that it ever had.
+    """The data files, live or ended, that a table of inlined deletes names, each with all its delete files.
 
     The ended ones, too: a rewrite ends a file with its delete file, and its inlined deletes stay.
     """
