@@ -16,14 +16,16 @@ from ducklake_core import faults
 from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
-from ducklake_core.catalog.inlined_reader import read_row_versions
+from ducklake_core.catalog.inlined_reader import count_row_versions, read_row_versions
+from ducklake_core.catalog.reader import read_head
+from ducklake_core.errors import CommitConflict, CorruptCatalog
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes, replaced_files, write_delete_file
 from ducklake_core.files.flush_out import FlushWriter
 from ducklake_core.files.open_file import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
-from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile
+from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile, FlushedTable
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class Flusher:
             faults.at("after_flush_write")
             if self.flush.is_empty:
                 return CommitResult(None)
+            self._check_counts(self.flush)
             return self.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
         except BaseException:  # an interrupt must leave no file behind, either
             if not self.in_doubt:  # else the snapshot may exist: its files must stay
@@ -71,16 +74,39 @@ class Flusher:
 
     def _write(self) -> Flush:
         files: list[FlushedFile] = []
-        emptied: list[str] = []
+        emptied: list[FlushedTable] = []
         for inlined in self.table.inlined_tables:
             found = self._write_rows(inlined)
             files += found
-            emptied += [inlined.name] if found else []
+            emptied += [FlushedTable(inlined.name, sum(f.file.record_count for f in found))] if found else []
         through = self.base.snapshot_id
         with self.database.read() as session:
             listed, count = read_inlined_file_deletes(session, self.table, through)
         deletes = tuple(self._write_deletes(*one) for one in listed)
         return Flush(through, tuple(emptied), tuple(files), deletes, count)
+
+    def _check_counts(self, flush: Flush) -> None:
+        """Refuse to remove row versions that are in no file; what others did meanwhile is a conflict.
+
+        No commit after the base adds to what is counted here, and whoever takes from it conflicts with ours.
+        """
+        with self.database.read() as session:
+            counts = count_row_versions(session, [t.name for t in flush.inlined_tables], flush.through)
+            head = read_head(session)  # last: whatever made the counts differ is seen
+        for table, count in zip(flush.inlined_tables, counts, strict=True):
+            if count == table.rows:
+                continue
+            difference = (
+                f"table '{table.name}' has {count} row versions of snapshots up to {flush.through}, but {table.rows} "
+                "were written to files"
+            )
+            if head != self.base:
+                raise CommitConflict(
+                    f"cannot flush '{self.table.qualified_name}': {difference}; others have committed meanwhile",
+                    snapshot_id=head.snapshot_id,
+                    base=self.base.snapshot_id,
+                )
+            raise CorruptCatalog(f"cannot flush '{self.table.qualified_name}': {difference}; nothing was removed")
 
     def _write_rows(self, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
         chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)

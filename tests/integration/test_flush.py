@@ -10,11 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core import FlushResult, InlinedState, Lake
-from ducklake_core.errors import ObjectNotFound
+from ducklake_core.catalog.inlined_reader import read_row_versions
+from ducklake_core.errors import CorruptCatalog, ObjectNotFound
+from ducklake_core.model import SnapshotId
 from ducklake_core.spec.arrays import FEW_ROWS
 from ducklake_core.spec.types import arrow_type
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
+from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.pairs import rows_by_oracle, texts_of
 from tests.fixtures.values import SCALAR_TYPES, column_of, sample_array
@@ -241,6 +244,32 @@ def test_deletes_of_a_file_that_was_rewritten(catalog: Catalog, lake: Lake, orac
     ended = catalog.query("SELECT end_snapshot FROM ducklake_data_file ORDER BY data_file_id")
     assert catalog.query("SELECT end_snapshot FROM ducklake_delete_file ORDER BY data_file_id") == ended
     check_lake(catalog)
+
+
+def test_row_versions_that_are_equal_in_all_that_orders_them(catalog: Catalog, lake: Lake) -> None:
+    """Nobody should write such, but a flush must not lose one where a page ends between them."""
+    lake.append("t", rows(1, 2, 3))
+    run(catalog, "UPDATE ducklake_inlined_data_1_1 SET row_id = 1")
+
+    assert lake.flush_inlined("t", memory_bytes=1).rows == 3
+    assert sorted(lake.table("t").read()["i"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_row_that_was_not_read_is_not_removed(catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.append("t", rows(1, 2))
+    lake.append("t", rows(3))
+
+    def forget_the_last(database: Any, inlined: Any, _: Any, chunk_bytes: int) -> Any:  # Any: only passed on
+        return read_row_versions(database, inlined, SnapshotId(2), chunk_bytes)
+
+    monkeypatch.setattr("ducklake_core.flush.read_row_versions", forget_the_last)
+    with pytest.raises(CorruptCatalog, match="has 3 row versions of snapshots up to 3, but 2 were written"):
+        lake.flush_inlined("t")
+
+    assert stored_files(catalog) == set()
+    assert lake.inlined_state("t").rows == 3
+    monkeypatch.undo()
+    assert lake.flush_inlined("t").rows == 3
 
 
 def test_another_lake_object_survives_tables_that_a_flush_drops(catalog: Catalog, lake: Lake) -> None:

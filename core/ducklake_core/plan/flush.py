@@ -43,11 +43,19 @@ class FlushedDeletes:
 
 
 @dataclass(frozen=True, slots=True)
+class FlushedTable:
+    """A table of inlined rows, and how many row versions of it are in files now."""
+
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """All that leaves the catalog: row versions of `inlined_tables` and file deletes, begun by snapshot `through`."""
 
     through: SnapshotId
-    inlined_tables: tuple[str, ...] = ()
+    inlined_tables: tuple[FlushedTable, ...] = ()
     files: tuple[FlushedFile, ...] = ()
     deletes: tuple[FlushedDeletes, ...] = ()
     file_deletes: int = 0  # rows of the inlined deletes' table
@@ -71,8 +79,3 @@ class Flush:
     @property
     def size_bytes(self) -> int:
         return sum(f.file.file_size_bytes for f in self.files) + sum(d.file_size_bytes for d in self.delete_files)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths of the new files, relative to the table's directory."""
-        return (*(f.file.path for f in self.files), *(d.path for d in self.delete_files))

@@ -35,8 +35,8 @@ def flush_writes(
             yield InsertRows("ducklake_delete_file", (row,))
             next_id += 1
     yield from _size_writes(table, flush, stats)
-    for name in flush.inlined_tables:
-        yield DeleteInlined(name, flush.through)
+    for emptied in flush.inlined_tables:
+        yield DeleteInlined(emptied.name, flush.through)
     if flush.file_deletes:
         yield DeleteInlinedDeletes(table.table_id, flush.through)
 
