@@ -7,7 +7,6 @@ flushes meanwhile makes the files wrong: that is a conflict, and the flush start
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,14 +20,12 @@ from ducklake_core.catalog.reader import read_head
 from ducklake_core.errors import CommitConflict, CorruptCatalog
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes, replaced_files, write_delete_file
 from ducklake_core.files.flush_out import FlushWriter
-from ducklake_core.files.open_file import FileLayout
+from ducklake_core.files.open_file import FileLayout, remove_quietly
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile, FlushedTable
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
-
-log = logging.getLogger(__name__)
 
 DEFAULT_MEMORY_BYTES = 512 * 2**20
 # A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed; and
@@ -62,7 +59,7 @@ class Flusher:
             return self.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
         except BaseException:  # an interrupt must leave no file behind, either
             if not self.in_doubt:  # else the snapshot may exist: its files must stay
-                self._remove_written()
+                remove_quietly(self.storage, self._written)
             raise
 
     def finish(self, snapshot_id: SnapshotId) -> Staged:  # noqa: ARG002 # the files name no snapshot of ours
@@ -142,10 +139,3 @@ class Flusher:
 
     def _note(self, *paths: str | None) -> None:
         self._written += [self.table.directory + path for path in paths if path is not None]
-
-    def _remove_written(self) -> None:
-        for path in self._written:
-            try:
-                self.storage.remove(path)
-            except Exception:  # noqa: BLE001 # an orphan must not hide why the flush ended
-                log.warning("file_not_removed", extra={"path": path})

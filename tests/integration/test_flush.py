@@ -12,6 +12,8 @@ import pytest
 from ducklake_core import FlushResult, InlinedState, Lake
 from ducklake_core.catalog.inlined_reader import read_row_versions
 from ducklake_core.errors import CorruptCatalog, ObjectNotFound
+from ducklake_core.files.open_file import footer_size
+from ducklake_core.files.storage import Storage
 from ducklake_core.model import SnapshotId
 from ducklake_core.spec.arrays import FEW_ROWS
 from ducklake_core.spec.types import arrow_type
@@ -177,6 +179,22 @@ def test_nan_that_comes_late_is_found_by_duckdb(catalog: Catalog, lake: Lake, or
     assert oracle.query("SELECT i, x::VARCHAR FROM f ORDER BY i")[2:] == [(2, "nan"), (3, "-inf"), (4, "-0.0")]
 
 
+def test_nans_that_take_turns_do_not_make_a_file_each(lake: Lake) -> None:
+    lake.create_table("f", {"x": "float64", "y": "float32", "z": "float64"})
+    nan = float("nan")
+    for i in range(12):
+        lake.append("f", {"x": [nan if i % 2 else 0.0], "y": [0.0 if i % 2 else nan], "z": [0.0]})
+
+    result = lake.flush_inlined("f", memory_bytes=1)
+
+    assert result.data_files == 2
+    written = [pq.read_metadata(file.path).row_group(0) for file in lake.table("f").files()]
+    assert [[m.column(i).is_stats_set for i in range(3)] for m in written] == [
+        [True, False, True],
+        [False, False, True],
+    ]
+
+
 def test_sorted_table_keeps_every_snapshot(catalog: Catalog, lake: Lake, oracle: Oracle) -> None:
     """The extension itself computes wrong positions here (duckdb/ducklake#1385)."""
     lake.create_table("d", {"i": "int64", "at": "timestamp", "s": "varchar"}, sorted_by=["at DESC", "s"])
@@ -203,6 +221,53 @@ def test_sorted_table_keeps_every_snapshot(catalog: Catalog, lake: Lake, oracle:
     order = pq.read_table(file.path)["at"].to_pylist()
     assert order[-1] is None
     assert order[:-1] == sorted(order[:-1], reverse=True)
+
+
+@pytest.mark.parametrize("place", ["open_file", "delete_files"])
+def test_a_file_whose_footer_cannot_be_read_is_removed(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    lake.append("t", rows(1, 2))
+    lake.delete("t", "i = 1")
+
+    def fail(*_: object) -> int:
+        raise OSError("no reading today")
+
+    monkeypatch.setattr(f"ducklake_core.files.{place}.footer_size", fail)
+    with pytest.raises(OSError, match="no reading today"):
+        lake.flush_inlined("t")
+
+    assert stored_files(catalog) == set()
+
+
+def test_what_cannot_be_removed_does_not_hide_why(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files are done when the third fails, and removing the first fails, too."""
+    lake.create_table("p", {"i": "int64", "k": "varchar"}, partition_by=["k"])
+    lake.append("p", {"i": [1, 2, 3], "k": ["a", "b", "c"]})
+    sizes, removals = [], []
+
+    def fail_late(*arguments: Any) -> int:  # Any: only passed on
+        sizes.append(arguments)
+        if len(sizes) == 3:
+            raise OSError("no reading today")
+        return footer_size(*arguments)
+
+    def fail_early(storage: Storage, path: str) -> None:
+        removals.append(path)
+        if len(removals) == 2:
+            raise OSError("no removing today")
+        remove(storage, path)
+
+    remove = Storage.remove
+    monkeypatch.setattr("ducklake_core.files.open_file.footer_size", fail_late)
+    monkeypatch.setattr(Storage, "remove", fail_early)
+    with pytest.raises(OSError, match="no reading today"):
+        lake.flush_inlined("p")
+
+    assert len(removals) == 3
+    assert len(stored_files(catalog)) == 1
 
 
 def test_a_failed_flush_leaves_no_file(catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

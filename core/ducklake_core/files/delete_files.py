@@ -17,7 +17,7 @@ from pyarrow.parquet import encryption
 
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.files.deletion_vectors import positions_of
-from ducklake_core.files.open_file import footer_size
+from ducklake_core.files.open_file import footer_size, remove_quietly
 from ducklake_core.files.parquet_in import decryption_of, explain
 from ducklake_core.files.paths import new_delete_file_name, relative_to
 from ducklake_core.files.storage import Storage
@@ -93,12 +93,17 @@ def write_delete_file(
             encryption_properties=None if key is None else encryption.create_encryption_properties(footer_key=key),
         )
         size_bytes = sink.tell()
+    try:
+        footer_bytes = footer_size(storage, directory + path, size_bytes)
+    except BaseException:  # the file is closed and nobody has heard of it
+        remove_quietly(storage, [directory + path])
+        raise
     return NewDeleteFile(
         path=path,
         path_is_relative=True,
         delete_count=len(positions),
         file_size_bytes=size_bytes,
-        footer_size=footer_size(storage, directory + path, size_bytes),
+        footer_size=footer_bytes,
         encryption_key=None if key is None else base64.b64encode(key).decode(),
     )
 
