@@ -11,7 +11,7 @@ import pytest
 
 from ducklake_core import FlushResult, InlinedState, Lake
 from ducklake_core.catalog.inlined_reader import read_row_versions
-from ducklake_core.errors import CorruptCatalog, ObjectNotFound
+from ducklake_core.errors import CatalogUnavailable, CorruptCatalog, ObjectNotFound, UnreadableFile
 from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import SnapshotId
@@ -335,6 +335,35 @@ def test_a_row_that_was_not_read_is_not_removed(catalog: Catalog, lake: Lake, mo
     assert lake.inlined_state("t").rows == 3
     monkeypatch.undo()
     assert lake.flush_inlined("t").rows == 3
+
+
+def test_a_flush_is_done_even_when_nobody_tidies_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.append("t", rows(1))
+
+    def fail(_: object) -> None:
+        raise CatalogUnavailable("no connection today")
+
+    monkeypatch.setattr("ducklake_core.flush_all.drop_superseded", fail)
+
+    assert lake.flush_inlined("t").rows == 1
+
+
+def test_a_table_that_fails_does_not_keep_the_others(catalog: Catalog, lake: Lake) -> None:
+    for name in ("a", "b"):
+        lake.create_table(name, {"i": "int64"})
+        lake.append(name, {"i": list(range(40))})
+        lake.delete(name, "i < 20")
+        lake.delete(name, "i = 30")
+    lake.append("t", rows(1, 2))
+    for path in stored_files(catalog):
+        if path.name.endswith("-delete.parquet"):
+            path.unlink()
+
+    with pytest.raises(UnreadableFile, match="cannot read delete file 1 "):
+        lake.flush_inlined()
+
+    assert lake.inlined_state("t").rows == 0
+    assert lake.table("t").count() == 2
 
 
 def test_another_lake_object_survives_tables_that_a_flush_drops(catalog: Catalog, lake: Lake) -> None:
