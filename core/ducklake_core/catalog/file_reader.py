@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -95,12 +95,12 @@ def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId
     return {file_id: tuple(sorted(found)) for file_id, found in positions.items()}
 
 
-@cache
+@lru_cache(maxsize=512)
 def _select_deletes(table: Table) -> Select[tuple[int, int]]:
     return select(table.c.file_id, table.c.row_id).where(table.c.begin_snapshot <= bindparam("snapshot"))
 
 
-@cache
+@lru_cache(maxsize=512)
 def _select_all_deletes(table: Table) -> Select[tuple[int, int, int]]:
     found = select(table.c.file_id, table.c.row_id, table.c.begin_snapshot)
     return found.where(table.c.begin_snapshot <= bindparam("snapshot")).order_by(table.c.begin_snapshot)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ def _picked(
     return _pick(inlined.name, inlined.columns, chosen, dialect, schema, inlined.stored_names)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _pick(
     name: str,
     columns: tuple[Column, ...],
@@ -145,19 +145,19 @@ def _selected(sql_column: ColumnElement[object], column: Column, dialect: str) -
     return sql_column
 
 
-@cache
+@lru_cache(maxsize=512)
 def _live_rows(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
     return select(table.c.row_id, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _all_versions(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
     system = [table.c[name] for name in SYSTEM_COLUMNS]
     found = select(*system, *picked).where(table.c.begin_snapshot <= bindparam("snapshot"))
     return found.order_by(table.c.row_id, table.c.begin_snapshot)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _page(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
     """A page of SQLite, with the place of each row at its end: whatever else is equal, that is not."""
     key = table.c.row_id, table.c.begin_snapshot, _place(table)
@@ -171,13 +171,13 @@ def _place(table: Table) -> ColumnElement[int]:
     return literal_column(next((n for n in ("_rowid_", "rowid", "oid") if n not in taken), "0"), BigInteger)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _count(table: Table) -> Select[Any]:
     begun = table.c.begin_snapshot <= bindparam("snapshot")
     return select(func.count()).select_from(table).where(begun)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _size(table: Table) -> Select[tuple[int, int]]:
     return queries.row_count_and_bytes(table, "sqlite")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from operator import add
 from typing import Any
 
@@ -160,7 +160,7 @@ def data_files(t: CatalogTables) -> Select[Any]:
     return _data_files(t, live_at(t.ducklake_delete_file)).where(live_at(t.ducklake_data_file))
 
 
-@cache
+@lru_cache(maxsize=512)
 def data_files_among(t: CatalogTables, file_ids: Table) -> Select[Any]:
     """The data files, live or ended, that a table of inlined deletes names, each with all its delete files.
 
