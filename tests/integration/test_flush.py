@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -364,6 +365,17 @@ def test_a_table_that_fails_does_not_keep_the_others(catalog: Catalog, lake: Lak
 
     assert lake.inlined_state("t").rows == 0
     assert lake.table("t").count() == 2
+
+
+def test_a_chunk_of_rows_of_uneven_size_is_not_larger_than_asked_for(lake: Lake) -> None:
+    lake.set_option("data_inlining_row_limit", 10_000)
+    lake.append("t", pa.table({"i": range(3000), "s": ["x"] * 1000 + ["y" * 10_000] * 100 + ["z"] * 1900}))
+    [inlined] = lake.table("t").version.inlined_tables
+
+    chunks = list(read_row_versions(lake.database, inlined, SnapshotId(2), 200_000))
+
+    assert max(chunk.rows.nbytes for chunk in chunks) < 300_000
+    assert np.concatenate([chunk.row_ids for chunk in chunks]).tolist() == list(range(3000))
 
 
 def test_another_lake_object_survives_tables_that_a_flush_drops(catalog: Catalog, lake: Lake) -> None:

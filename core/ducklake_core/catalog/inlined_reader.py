@@ -99,18 +99,24 @@ def count_row_versions(session: Session, names: Sequence[str], snapshot: Snapsho
 def _paged(database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int) -> Iterator[RowVersions]:
     with database.read() as session:
         table, picked = _picked(session, inlined, tuple(c.column_id for c in inlined.columns))
-        [[count, size]] = session.query(_size(table))
-    row_bytes = (size or 0) // max(1, count) + _ROW_OVERHEAD + _CELL_OVERHEAD * len(table.columns)
-    limit = max(1, chunk_bytes // row_bytes)
+        [[count, size, largest]] = session.query(_size(table))
+    overhead = _ROW_OVERHEAD + _CELL_OVERHEAD * len(table.columns)
+    limit = max(1, chunk_bytes // ((size or 0) // max(1, count) + overhead))
+    is_uneven = limit * (largest or 0) > 2 * chunk_bytes  # then a page is measured before it is read
     last = (-1, -1, -1)
     while True:
         with database.read() as session:
             parameters = {"last_row_id": last[0], "last_begin": last[1], "last_place": last[2]}
-            rows = session.query(_page(table, picked), snapshot=snapshot, page=limit, **parameters)
+            page = limit
+            if is_uneven:
+                sizes = session.query(_page_sizes(table), snapshot=snapshot, page=limit, **parameters)
+                ends = np.cumsum(_int64s(sizes, -2) + overhead)
+                page = max(1, int(np.searchsorted(ends, chunk_bytes, side="right")))
+            rows = session.query(_page(table, picked), snapshot=snapshot, page=page, **parameters)
         if rows:
             ids = (_int64s(rows, 0), _int64s(rows, 1), _int64s(rows, 2))
             yield RowVersions(_rows_of(rows, inlined.columns, len(SYSTEM_COLUMNS)), *ids)
-        if len(rows) < limit:
+        if len(rows) < page:
             return
         last = (rows[-1][0], rows[-1][1], rows[-1][-1])
 
@@ -165,6 +171,11 @@ def _page(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tup
     return _all_versions(table, picked).add_columns(key[2]).order_by(key[2]).where(after).limit(bindparam("page"))
 
 
+@lru_cache(maxsize=512)
+def _page_sizes(table: Table) -> Select[tuple[object, ...]]:
+    return _page(table, (queries.characters_of_row(table),))
+
+
 def _place(table: Table) -> ColumnElement[int]:
     """Return SQLite's own row number, by a name that no column of the table has."""
     taken = {column.name.lower() for column in table.columns}
@@ -178,8 +189,8 @@ def _count(table: Table) -> Select[Any]:
 
 
 @lru_cache(maxsize=512)
-def _size(table: Table) -> Select[tuple[int, int]]:
-    return queries.row_count_and_bytes(table, "sqlite")
+def _size(table: Table) -> Select[Any]:
+    return queries.row_count_and_bytes(table, "sqlite").add_columns(func.max(queries.characters_of_row(table)))
 
 
 # -------------------------------------------------------------------------------------------- values

@@ -234,12 +234,14 @@ def row_count_and_bytes(inlined: Table, dialect: str) -> Select[Any]:
 
     On PostgreSQL the size of each row as stored; SQLite does not tell, so the length of each value in characters.
     """
-    if dialect == "postgresql":
-        size: ColumnElement[Any] = func.pg_column_size(inlined.table_valued())
-    else:
-        size = reduce(add, (func.coalesce(func.length(column), 0) for column in inlined.columns))
+    size = func.pg_column_size(inlined.table_valued()) if dialect == "postgresql" else characters_of_row(inlined)
     totals: list[ColumnElement[Any]] = [func.count(), func.coalesce(sql_cast(func.sum(size), BigInteger), 0)]
     return select(*totals).select_from(inlined)
+
+
+def characters_of_row(inlined: Table) -> ColumnElement[Any]:
+    """The length of all values of a row of SQLite."""
+    return reduce(add, (func.coalesce(func.length(column), 0) for column in inlined.columns))
 
 
 def inlined_state(t: CatalogTables, inlined: Table, dialect: str) -> Select[Any]:
