@@ -7,7 +7,6 @@ flushes meanwhile makes the files wrong: that is a conflict, and the flush start
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,18 +15,17 @@ from ducklake_core import faults
 from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
-from ducklake_core.catalog.inlined_reader import read_row_versions
-from ducklake_core.files.delete_files import read_deletes, write_delete_file
+from ducklake_core.catalog.inlined_reader import count_row_versions, read_row_versions
+from ducklake_core.catalog.reader import read_head
+from ducklake_core.errors import CommitConflict, CorruptCatalog
+from ducklake_core.files.delete_files import first_deletes, read_all_deletes, replaced_files, write_delete_file
 from ducklake_core.files.flush_out import FlushWriter
-from ducklake_core.files.open_file import FileLayout
-from ducklake_core.files.paths import relative_to
+from ducklake_core.files.open_file import FileLayout, remove_quietly
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
-from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile
+from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile, FlushedTable
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
-
-log = logging.getLogger(__name__)
 
 DEFAULT_MEMORY_BYTES = 512 * 2**20
 # A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed; and
@@ -57,10 +55,11 @@ class Flusher:
             faults.at("after_flush_write")
             if self.flush.is_empty:
                 return CommitResult(None)
+            self._check_counts(self.flush)
             return self.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
         except BaseException:  # an interrupt must leave no file behind, either
             if not self.in_doubt:  # else the snapshot may exist: its files must stay
-                self._remove_written()
+                remove_quietly(self.storage, self._written)
             raise
 
     def finish(self, snapshot_id: SnapshotId) -> Staged:  # noqa: ARG002 # the files name no snapshot of ours
@@ -72,16 +71,39 @@ class Flusher:
 
     def _write(self) -> Flush:
         files: list[FlushedFile] = []
-        emptied: list[str] = []
+        emptied: list[FlushedTable] = []
         for inlined in self.table.inlined_tables:
             found = self._write_rows(inlined)
             files += found
-            emptied += [inlined.name] if found else []
+            emptied += [FlushedTable(inlined.name, sum(f.file.record_count for f in found))] if found else []
         through = self.base.snapshot_id
         with self.database.read() as session:
             listed, count = read_inlined_file_deletes(session, self.table, through)
         deletes = tuple(self._write_deletes(*one) for one in listed)
         return Flush(through, tuple(emptied), tuple(files), deletes, count)
+
+    def _check_counts(self, flush: Flush) -> None:
+        """Refuse to remove row versions that are in no file; what others did meanwhile is a conflict.
+
+        No commit after the base adds to what is counted here, and whoever takes from it conflicts with ours.
+        """
+        with self.database.read() as session:
+            counts = count_row_versions(session, [t.name for t in flush.inlined_tables], flush.through)
+            head = read_head(session)  # last: whatever made the counts differ is seen
+        for table, count in zip(flush.inlined_tables, counts, strict=True):
+            if count == table.rows:
+                continue
+            difference = (
+                f"table '{table.name}' has {count} row versions of snapshots up to {flush.through}, but {table.rows} "
+                "were written to files"
+            )
+            if head != self.base:
+                raise CommitConflict(
+                    f"cannot flush '{self.table.qualified_name}': {difference}; others have committed meanwhile",
+                    snapshot_id=head.snapshot_id,
+                    base=self.base.snapshot_id,
+                )
+            raise CorruptCatalog(f"cannot flush '{self.table.qualified_name}': {difference}; nothing was removed")
 
     def _write_rows(self, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
         chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)
@@ -102,36 +124,18 @@ class Flusher:
         return FileLayout(self.table.directory, inlined.columns, partitioning, self.table.sort_order, options)
 
     def _write_deletes(self, file: DataFile, positions: np.ndarray, snapshots: np.ndarray) -> FlushedDeletes:
-        old = file.delete_file
-        if old is not None:
-            old_positions, old_snapshots = read_deletes(self.storage, old)
-            if old_snapshots is None:
-                old_snapshots = np.full(len(old_positions), old.begin_snapshot)
-            positions = np.concatenate([old_positions, positions])
-            snapshots = np.concatenate([old_snapshots, snapshots])
-        positions, snapshots = _first_deletes(positions, snapshots)
+        old_positions, old_snapshots = read_all_deletes(self.storage, file.delete_files)
+        positions, snapshots = first_deletes(
+            np.concatenate([old_positions, positions]), np.concatenate([old_snapshots, snapshots])
+        )
         encrypted = self.options.get("encrypted") == "true"
         new = write_delete_file(
             self.storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
         )
         self._note(new.path)
-        path, is_relative = relative_to(old.path, self.committer.data_path) if old else ("", True)
+        replaced = replaced_files(file.delete_files, self.committer.data_path)
         begin, last = SnapshotId(int(snapshots.min())), SnapshotId(int(snapshots.max()))
-        return FlushedDeletes(file.data_file_id, new, begin, last, old, path, is_relative)
+        return FlushedDeletes(file.data_file_id, new, begin, last, file.end_snapshot, replaced)
 
     def _note(self, *paths: str | None) -> None:
         self._written += [self.table.directory + path for path in paths if path is not None]
-
-    def _remove_written(self) -> None:
-        for path in self._written:
-            try:
-                self.storage.remove(path)
-            except Exception:  # noqa: BLE001 # an orphan must not hide why the flush ended
-                log.warning("file_not_removed", extra={"path": path})
-
-
-def _first_deletes(positions: np.ndarray, snapshots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each position once, sorted, with the first snapshot that deleted it."""
-    order = np.lexsort((snapshots, positions))
-    unique, first = np.unique(positions[order], return_index=True)
-    return unique, snapshots[order][first]

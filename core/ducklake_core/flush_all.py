@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ducklake_core import faults
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.catalog.superseded import drop_superseded
-from ducklake_core.errors import CommitConflict, ObjectNotFound
+from ducklake_core.errors import CommitConflict, DuckLakeError, ObjectNotFound, TransientError
 from ducklake_core.flush import Flusher
 from ducklake_core.model import FlushResult, TableVersion
 from ducklake_core.retries import start_overs
@@ -28,25 +28,33 @@ def flush_one(lake: Lake, name: str, memory_bytes: int) -> FlushResult:
 
 
 def flush_all(lake: Lake, memory_bytes: int) -> FlushResult:
-    """Flush all tables that may be; one that others keep busy does not keep it from the rest."""
+    """Flush all tables that may be; one that fails does not keep it from the rest. The first error is raised then."""
     result = FlushResult()
-    busy: CommitConflict | None = None
+    failure: DuckLakeError | None = None
     for name in _names_of_all(lake):
         try:
             result = _flush_table(lake, name, memory_bytes, result)
         except ObjectNotFound:  # dropped or renamed since
             continue
-        except CommitConflict as conflict:
-            busy = busy or conflict
+        except DuckLakeError as error:
+            log.warning("table_not_flushed", extra={"table": name, "error": repr(error)})
+            failure = failure or error
     result = _drop_superseded(lake, result)
-    if busy is not None:
-        raise busy
+    if failure is not None:
+        raise failure
     return result
 
 
 def _drop_superseded(lake: Lake, result: FlushResult) -> FlushResult:
+    """Tidy up. The flush is committed: that a later one has to do this must not look as if it had failed."""
     faults.at("before_drop_superseded")
-    dropped = drop_superseded(lake.database)
+    try:
+        dropped = drop_superseded(lake.database)
+    except Exception as error:  # only what may pass by itself is left for later
+        if not (isinstance(error, TransientError) or lake.database.dialect.is_transient(error)):
+            raise
+        log.warning("superseded_tables_not_dropped", extra={"error": repr(error)})
+        return result
     if dropped:
         lake.forget()
     return replace(result, dropped_tables=dropped)

@@ -251,6 +251,15 @@ class DeleteFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplacedFile:
+    """A delete file whose row leaves the catalog, and which is scheduled for deletion."""
+
+    delete_file_id: DeleteFileId
+    path: str  # relative to the lake's data path, or absolute
+    path_is_relative: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
     """A registered data file with what a reader needs to know of it."""
 
@@ -264,8 +273,9 @@ class DataFile:
     mapping: NameMapping | None = None
     encryption_key: str | None = None
     partition_id: int | None = None
-    delete_file: DeleteFile | None = None
+    delete_files: tuple[DeleteFile, ...] = ()  # one at most by the format, but flushes of the reference leave two
     inlined_deletes: tuple[int, ...] = ()  # positions in the file, sorted
+    end_snapshot: SnapshotId | None = None
     partition_values: dict[int, str | None] = field(default_factory=dict)  # by key index
 
 

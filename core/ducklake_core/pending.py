@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core import faults
-from ducklake_core.files.delete_files import merge_deletes, read_deletes, write_delete_file
-from ducklake_core.files.paths import relative_to
+from ducklake_core.files.delete_files import merge_deletes, read_all_deletes, replaced_files, write_delete_file
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import DataFile, DataFileId, NewDataFile, NewDeleteFile, SnapshotId, TableVersion
 from ducklake_core.plan.staged import (
@@ -133,23 +132,20 @@ class PendingTable:
         if _ends_file(file, len(positions)):
             return replace(writes, ended_files=(*writes.ended_files, file.data_file_id))
         new = self._delete_file(storage, file, positions, snapshot_id)
-        old = file.delete_file
-        path, is_relative = relative_to(old.path, data_path) if old else ("", True)
-        deletes = ReplacedDeletes(file.data_file_id, new, old, path, is_relative)
+        begin = min((old.begin_snapshot for old in file.delete_files), default=None)
+        replaced = replaced_files(file.delete_files, data_path)
+        deletes = ReplacedDeletes(file.data_file_id, new, begin, replaced)
         return replace(writes, delete_files=(*writes.delete_files, deletes))
 
     def _delete_file(
         self, storage: Storage, file: DataFile, positions: np.ndarray, snapshot_id: SnapshotId
     ) -> NewDeleteFile:
-        old = file.delete_file
+        old = file.delete_files
         key = (file.data_file_id, snapshot_id if old else None)
         if key not in self._delete_files:
             snapshots: np.ndarray | None = None
-            if old is not None:
-                old_positions, old_snapshots = read_deletes(storage, old, None)
-                if old_snapshots is None:
-                    old_snapshots = np.full(len(old_positions), old.begin_snapshot)
-                positions, snapshots = merge_deletes(old_positions, old_snapshots, positions, snapshot_id)
+            if old:
+                positions, snapshots = merge_deletes(*read_all_deletes(storage, old), positions, snapshot_id)
             encrypted = self.options.get("encrypted") == "true"
             self._delete_files[key] = write_delete_file(
                 storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
@@ -162,7 +158,8 @@ def _ends_file(file: DataFile, count: int) -> bool:
     """Tell whether the whole file ends.
 
     One with history inside gets a delete file instead: the reference's feed misreads the end of a partial file and of
-    one with inlined deletes.
+    one with inlined deletes. So does one with two delete files, which may name the same positions.
     """
-    deleted = file.delete_file.delete_count if file.delete_file else 0
-    return file.partial_max is None and not file.inlined_deletes and deleted + count == file.record_count
+    if file.partial_max is not None or file.inlined_deletes or len(file.delete_files) > 1:
+        return False
+    return sum(d.delete_count for d in file.delete_files) + count == file.record_count

@@ -192,10 +192,11 @@ def _constants(columns: Sequence[Column]) -> list[Constant]:
 
 def _dropped(storage: Storage, file: DataFile, snapshot: SnapshotId) -> np.ndarray | None:
     inlined = np.asarray(file.inlined_deletes, dtype=np.int64)
-    if file.delete_file is None:
-        return inlined if len(inlined) else None
-    positions, _ = read_deletes(storage, file.delete_file, snapshot)
-    return np.union1d(positions, inlined) if len(inlined) else positions
+    found = [read_deletes(storage, delete_file, snapshot)[0] for delete_file in file.delete_files]
+    found += [inlined] if len(inlined) else []
+    if not found:
+        return None
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
 def _filtered(rows: pa.Table, predicate: Predicate | None) -> pa.Table:

@@ -5,16 +5,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core import FlushResult, InlinedState, Lake
-from ducklake_core.errors import ObjectNotFound
+from ducklake_core.catalog.inlined_reader import read_row_versions
+from ducklake_core.errors import CatalogUnavailable, CorruptCatalog, ObjectNotFound, UnreadableFile
+from ducklake_core.files.open_file import footer_size
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import SnapshotId
 from ducklake_core.spec.arrays import FEW_ROWS
 from ducklake_core.spec.types import arrow_type
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
+from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.pairs import rows_by_oracle, texts_of
 from tests.fixtures.values import SCALAR_TYPES, column_of, sample_array
@@ -174,6 +180,22 @@ def test_nan_that_comes_late_is_found_by_duckdb(catalog: Catalog, lake: Lake, or
     assert oracle.query("SELECT i, x::VARCHAR FROM f ORDER BY i")[2:] == [(2, "nan"), (3, "-inf"), (4, "-0.0")]
 
 
+def test_nans_that_take_turns_do_not_make_a_file_each(lake: Lake) -> None:
+    lake.create_table("f", {"x": "float64", "y": "float32", "z": "float64"})
+    nan = float("nan")
+    for i in range(12):
+        lake.append("f", {"x": [nan if i % 2 else 0.0], "y": [0.0 if i % 2 else nan], "z": [0.0]})
+
+    result = lake.flush_inlined("f", memory_bytes=1)
+
+    assert result.data_files == 2
+    written = [pq.read_metadata(file.path).row_group(0) for file in lake.table("f").files()]
+    assert [[m.column(i).is_stats_set for i in range(3)] for m in written] == [
+        [True, False, True],
+        [False, False, True],
+    ]
+
+
 def test_sorted_table_keeps_every_snapshot(catalog: Catalog, lake: Lake, oracle: Oracle) -> None:
     """The extension itself computes wrong positions here (duckdb/ducklake#1385)."""
     lake.create_table("d", {"i": "int64", "at": "timestamp", "s": "varchar"}, sorted_by=["at DESC", "s"])
@@ -202,6 +224,53 @@ def test_sorted_table_keeps_every_snapshot(catalog: Catalog, lake: Lake, oracle:
     assert order[:-1] == sorted(order[:-1], reverse=True)
 
 
+@pytest.mark.parametrize("place", ["open_file", "delete_files"])
+def test_a_file_whose_footer_cannot_be_read_is_removed(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    lake.append("t", rows(1, 2))
+    lake.delete("t", "i = 1")
+
+    def fail(*_: object) -> int:
+        raise OSError("no reading today")
+
+    monkeypatch.setattr(f"ducklake_core.files.{place}.footer_size", fail)
+    with pytest.raises(OSError, match="no reading today"):
+        lake.flush_inlined("t")
+
+    assert stored_files(catalog) == set()
+
+
+def test_what_cannot_be_removed_does_not_hide_why(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files are done when the third fails, and removing the first fails, too."""
+    lake.create_table("p", {"i": "int64", "k": "varchar"}, partition_by=["k"])
+    lake.append("p", {"i": [1, 2, 3], "k": ["a", "b", "c"]})
+    sizes, removals = [], []
+
+    def fail_late(*arguments: Any) -> int:  # Any: only passed on
+        sizes.append(arguments)
+        if len(sizes) == 3:
+            raise OSError("no reading today")
+        return footer_size(*arguments)
+
+    def fail_early(storage: Storage, path: str) -> None:
+        removals.append(path)
+        if len(removals) == 2:
+            raise OSError("no removing today")
+        remove(storage, path)
+
+    remove = Storage.remove
+    monkeypatch.setattr("ducklake_core.files.open_file.footer_size", fail_late)
+    monkeypatch.setattr(Storage, "remove", fail_early)
+    with pytest.raises(OSError, match="no reading today"):
+        lake.flush_inlined("p")
+
+    assert len(removals) == 3
+    assert len(stored_files(catalog)) == 1
+
+
 def test_a_failed_flush_leaves_no_file(catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.append("t", rows(1, 2))
     lake.delete("t", "i = 1")
@@ -215,6 +284,98 @@ def test_a_failed_flush_leaves_no_file(catalog: Catalog, lake: Lake, monkeypatch
 
     assert stored_files(catalog) == set()
     assert lake.table("t").count() == 1
+
+
+@pytest.mark.parametrize("deleted", [0, 6], ids=["no delete file", "a delete file"])
+def test_deletes_of_a_file_that_was_rewritten(catalog: Catalog, lake: Lake, oracle: Oracle, deleted: int) -> None:
+    """A rewrite ends a file and its delete file, and its inlined deletes stay: history must have both."""
+    lake.set_option("data_inlining_row_limit", 5)
+    lake.append("t", rows(*range(10)))
+    if deleted:
+        lake.delete("t", f"i < {deleted}")
+    lake.delete("t", "i = 7")
+    oracle.attach(catalog.attach)
+    oracle.execute("CALL ducklake_rewrite_data_files('lake', 't', delete_threshold => 0.05)")
+    oracle.execute("DELETE FROM t WHERE i = 9")
+    before = history(lake)
+    assert lake.inlined_state("t").file_deletes == 2
+
+    lake.flush_inlined("t")
+
+    assert {i: found for i, found in history(lake).items() if i in before} == before
+    for snapshot, expected in before.items():
+        # No ORDER BY: DuckDB sorts by the table's bounds, which a rewrite narrows to those of the head.
+        found = oracle.query(f"SELECT i FROM t AT (VERSION => {snapshot})")
+        assert sorted(found) == sorted((row["i"],) for row in expected)
+    ended = catalog.query("SELECT end_snapshot FROM ducklake_data_file ORDER BY data_file_id")
+    assert catalog.query("SELECT end_snapshot FROM ducklake_delete_file ORDER BY data_file_id") == ended
+    check_lake(catalog)
+
+
+def test_row_versions_that_are_equal_in_all_that_orders_them(catalog: Catalog, lake: Lake) -> None:
+    """Nobody should write such, but a flush must not lose one where a page ends between them."""
+    lake.append("t", rows(1, 2, 3))
+    run(catalog, "UPDATE ducklake_inlined_data_1_1 SET row_id = 1")
+
+    assert lake.flush_inlined("t", memory_bytes=1).rows == 3
+    assert sorted(lake.table("t").read()["i"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_row_that_was_not_read_is_not_removed(catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.append("t", rows(1, 2))
+    lake.append("t", rows(3))
+
+    def forget_the_last(database: Any, inlined: Any, _: Any, chunk_bytes: int) -> Any:  # Any: only passed on
+        return read_row_versions(database, inlined, SnapshotId(2), chunk_bytes)
+
+    monkeypatch.setattr("ducklake_core.flush.read_row_versions", forget_the_last)
+    with pytest.raises(CorruptCatalog, match="has 3 row versions of snapshots up to 3, but 2 were written"):
+        lake.flush_inlined("t")
+
+    assert stored_files(catalog) == set()
+    assert lake.inlined_state("t").rows == 3
+    monkeypatch.undo()
+    assert lake.flush_inlined("t").rows == 3
+
+
+def test_a_flush_is_done_even_when_nobody_tidies_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.append("t", rows(1))
+
+    def fail(_: object) -> None:
+        raise CatalogUnavailable("no connection today")
+
+    monkeypatch.setattr("ducklake_core.flush_all.drop_superseded", fail)
+
+    assert lake.flush_inlined("t").rows == 1
+
+
+def test_a_table_that_fails_does_not_keep_the_others(catalog: Catalog, lake: Lake) -> None:
+    for name in ("a", "b"):
+        lake.create_table(name, {"i": "int64"})
+        lake.append(name, {"i": list(range(40))})
+        lake.delete(name, "i < 20")
+        lake.delete(name, "i = 30")
+    lake.append("t", rows(1, 2))
+    for path in stored_files(catalog):
+        if path.name.endswith("-delete.parquet"):
+            path.unlink()
+
+    with pytest.raises(UnreadableFile, match="cannot read delete file 1 "):
+        lake.flush_inlined()
+
+    assert lake.inlined_state("t").rows == 0
+    assert lake.table("t").count() == 2
+
+
+def test_a_chunk_of_rows_of_uneven_size_is_not_larger_than_asked_for(lake: Lake) -> None:
+    lake.set_option("data_inlining_row_limit", 10_000)
+    lake.append("t", pa.table({"i": range(3000), "s": ["x"] * 1000 + ["y" * 10_000] * 100 + ["z"] * 1900}))
+    [inlined] = lake.table("t").version.inlined_tables
+
+    chunks = list(read_row_versions(lake.database, inlined, SnapshotId(2), 200_000))
+
+    assert max(chunk.rows.nbytes for chunk in chunks) < 300_000
+    assert np.concatenate([chunk.row_ids for chunk in chunks]).tolist() == list(range(3000))
 
 
 def test_another_lake_object_survives_tables_that_a_flush_drops(catalog: Catalog, lake: Lake) -> None:

@@ -233,8 +233,30 @@ def test_a_chunk_is_as_large_as_asked_for() -> None:
 
     chunks = list(split_rows(messages, 1, 1000 * 14))
 
-    assert [chunk.count for chunk in chunks] == [1091, 1090, 319]
+    assert [chunk.count for chunk in chunks] == [1000, 1000, 500]
     assert np.concatenate([chunk.int64s(0) for chunk in chunks]).tolist() == list(range(2500))
+
+
+def test_a_chunk_of_large_rows_is_not_larger_than_asked_for() -> None:
+    texts = [f"{i:06}" * 10_000 for i in range(40)]
+    encoded = copy_buffer([encode_column(pa.array(texts), column_of("varchar"))])
+    messages = [encoded[:19], *(encoded[i : i + 60_006] for i in range(19, len(encoded) - 2, 60_006)), encoded[-2:]]
+
+    chunks = list(split_rows(messages, 1, 600_000))
+
+    assert [chunk.count for chunk in chunks] == [10, 10, 10, 10]
+    assert [text for chunk in chunks for text in chunk.array(0, column_of("varchar")).to_pylist()] == texts
+
+
+def test_more_bytes_than_arrow_has_offsets_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = copy_buffer([encode_column(pa.array(["x" * 1000, "y" * 3000]), column_of("varchar"))])
+    messages = [encoded[: 19 + 1006], encoded[19 + 1006 : -2], encoded[-2:]]
+    monkeypatch.setattr("ducklake_core.catalog.postgres_cells._MOST_BYTES", 4500)
+    assert [chunk.count for chunk in split_rows(messages, 1, 2**40)] == [2]
+
+    monkeypatch.setattr("ducklake_core.catalog.postgres_cells._MOST_BYTES", 2500)
+    with pytest.raises(UnsupportedType, match="more than 2500 cannot be read"):
+        list(split_rows(messages, 1, 2**40))
 
 
 def test_rows_of_other_columns_are_refused() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 from sqlalchemy import Select, Table, bindparam, select
@@ -45,14 +46,7 @@ def read_data_files(
     for file_id, _table_id, index, value in found[0] if found else ():
         values[file_id][index] = value
     deletes = _inlined_deletes(session, table, snapshot) if exists[0][0] else {}
-    seen: set[int] = set()
-    for row in rows:
-        if row[0] in seen:
-            raise CorruptCatalog(
-                f"data file {row[0]} of '{table.qualified_name}' has two live delete files", file_id=row[0]
-            )
-        seen.add(row[0])
-    return [_data_file_of(row, table, mappings, values[row[0]], deletes.get(row[0], ())) for row in rows]
+    return [_data_file_of(r, table, mappings, values[r[0][0]], deletes.get(r[0][0], ())) for r in _by_data_file(rows)]
 
 
 def read_file_stats(
@@ -86,7 +80,7 @@ def read_inlined_file_deletes(
     found, files = session.run(statements)
     cells = np.asarray([tuple(row) for row in found], np.int64).reshape(-1, 3)
     by_file = {file_id: cells[cells[:, 0] == file_id] for file_id in np.unique(cells[:, 0]).tolist()}
-    data_files = [_data_file_of(row, table, {row[14]: _NO_MAPPING}, {}, ()) for row in files]
+    data_files = [_data_file_of(r, table, {r[0][14]: _NO_MAPPING}, {}, ()) for r in _by_data_file(files)]
     return [(f, by_file[f.data_file_id][:, 1], by_file[f.data_file_id][:, 2]) for f in data_files], len(found)
 
 
@@ -101,25 +95,31 @@ def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId
     return {file_id: tuple(sorted(found)) for file_id, found in positions.items()}
 
 
-@cache
+@lru_cache(maxsize=512)
 def _select_deletes(table: Table) -> Select[tuple[int, int]]:
     return select(table.c.file_id, table.c.row_id).where(table.c.begin_snapshot <= bindparam("snapshot"))
 
 
-@cache
+@lru_cache(maxsize=512)
 def _select_all_deletes(table: Table) -> Select[tuple[int, int, int]]:
     found = select(table.c.file_id, table.c.row_id, table.c.begin_snapshot)
     return found.where(table.c.begin_snapshot <= bindparam("snapshot")).order_by(table.c.begin_snapshot)
 
 
+def _by_data_file(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows of each data file: one for each of its delete files, or one without any."""
+    return [list(found) for _, found in groupby(rows, key=lambda row: row[0])]
+
+
 def _data_file_of(
-    row: Row,
+    rows: Sequence[Row],
     table: TableVersion,
     mappings: Mapping[int, NameMapping],
     values: dict[int, str | None],
     deletes: tuple[int, ...],
 ) -> DataFile:
-    (file_id, _table, begin, _end, _order, path, relative, _format, count, size, _footer, row_id_start) = row[:12]
+    row = rows[0]
+    (file_id, _table, begin, end, _order, path, relative, _format, count, size, _footer, row_id_start) = row[:12]
     partition_id, key, mapping_id, partial_max = row[12:16]
     if path is None or count is None or begin is None:
         raise CorruptCatalog(f"data file {file_id} of '{table.qualified_name}' lacks its path, count or begin_snapshot")
@@ -138,16 +138,15 @@ def _data_file_of(
         mapping=mappings.get(mapping_id),
         encryption_key=key,
         partition_id=partition_id,
-        delete_file=_delete_file_of(row, table),
+        delete_files=tuple(_delete_file_of(r, table) for r in rows if r[16] is not None),
         inlined_deletes=deletes,
+        end_snapshot=None if end is None else SnapshotId(end),
         partition_values=values,
     )
 
 
-def _delete_file_of(row: Row, table: TableVersion) -> DeleteFile | None:
+def _delete_file_of(row: Row, table: TableVersion) -> DeleteFile:
     delete_id, path, relative, format_, begin, count, key = row[16:23]
-    if delete_id is None:
-        return None
     return DeleteFile(
         delete_file_id=delete_id,
         data_file_id=row[0],

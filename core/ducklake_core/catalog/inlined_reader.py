@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Select, String, Table, and_, bindparam, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    String,
+    Table,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 from sqlalchemy import cast as sql_cast
 
 from ducklake_core.catalog import postgres_values, queries, sqlite_values
@@ -76,23 +88,37 @@ def read_row_versions(
                 yield RowVersions(rows, copied.int64s(0), copied.int64s(1), copied.int64s(2))
 
 
+def count_row_versions(session: Session, names: Sequence[str], snapshot: SnapshotId) -> list[int]:
+    """Return how many row versions each of some inlined tables has that a snapshot or one before it began."""
+    dialect, schema = session.dialect.name, session.database.url.metadata_schema
+    tables = [inlined_table(name, (), dialect, schema) for name in names]
+    statements = [Statement(_count(table), {"snapshot": snapshot}) for table in tables]
+    return [int(rows[0][0]) for rows in session.run(statements)] if statements else []
+
+
 def _paged(database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int) -> Iterator[RowVersions]:
     with database.read() as session:
         table, picked = _picked(session, inlined, tuple(c.column_id for c in inlined.columns))
-        [[count, size]] = session.query(_size(table))
-    row_bytes = (size or 0) // max(1, count) + _ROW_OVERHEAD + _CELL_OVERHEAD * len(table.columns)
-    limit = max(1, chunk_bytes // row_bytes)
-    last = (-1, -1)
+        [[count, size, largest]] = session.query(_size(table))
+    overhead = _ROW_OVERHEAD + _CELL_OVERHEAD * len(table.columns)
+    limit = max(1, chunk_bytes // ((size or 0) // max(1, count) + overhead))
+    is_uneven = limit * (largest or 0) > 2 * chunk_bytes  # then a page is measured before it is read
+    last = (-1, -1, -1)
     while True:
         with database.read() as session:
-            parameters = {"snapshot": snapshot, "last_row_id": last[0], "last_begin": last[1], "page": limit}
-            rows = session.query(_page(table, picked), **parameters)
+            parameters = {"last_row_id": last[0], "last_begin": last[1], "last_place": last[2]}
+            page = limit
+            if is_uneven:
+                sizes = session.query(_page_sizes(table), snapshot=snapshot, page=limit, **parameters)
+                ends = np.cumsum(_int64s(sizes, -2) + overhead)
+                page = max(1, int(np.searchsorted(ends, chunk_bytes, side="right")))
+            rows = session.query(_page(table, picked), snapshot=snapshot, page=page, **parameters)
         if rows:
             ids = (_int64s(rows, 0), _int64s(rows, 1), _int64s(rows, 2))
             yield RowVersions(_rows_of(rows, inlined.columns, len(SYSTEM_COLUMNS)), *ids)
-        if len(rows) < limit:
+        if len(rows) < page:
             return
-        last = (rows[-1][0], rows[-1][1])
+        last = (rows[-1][0], rows[-1][1], rows[-1][-1])
 
 
 # ---------------------------------------------------------------------------------------- statements
@@ -105,7 +131,7 @@ def _picked(
     return _pick(inlined.name, inlined.columns, chosen, dialect, schema, inlined.stored_names)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _pick(
     name: str,
     columns: tuple[Column, ...],
@@ -125,29 +151,46 @@ def _selected(sql_column: ColumnElement[object], column: Column, dialect: str) -
     return sql_column
 
 
-@cache
+@lru_cache(maxsize=512)
 def _live_rows(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
     return select(table.c.row_id, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _all_versions(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
     system = [table.c[name] for name in SYSTEM_COLUMNS]
     found = select(*system, *picked).where(table.c.begin_snapshot <= bindparam("snapshot"))
     return found.order_by(table.c.row_id, table.c.begin_snapshot)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _page(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
-    row_id, begin = table.c.row_id, table.c.begin_snapshot
-    last: ColumnElement[int] = bindparam("last_row_id")
-    after = or_(row_id > last, and_(row_id == last, begin > bindparam("last_begin")))
-    return _all_versions(table, picked).where(after).limit(bindparam("page"))
+    """A page of SQLite, with the place of each row at its end: whatever else is equal, that is not."""
+    key = table.c.row_id, table.c.begin_snapshot, _place(table)
+    after = tuple_(*key) > tuple_(bindparam("last_row_id"), bindparam("last_begin"), bindparam("last_place"))
+    return _all_versions(table, picked).add_columns(key[2]).order_by(key[2]).where(after).limit(bindparam("page"))
 
 
-@cache
-def _size(table: Table) -> Select[tuple[int, int]]:
-    return queries.row_count_and_bytes(table, "sqlite")
+@lru_cache(maxsize=512)
+def _page_sizes(table: Table) -> Select[tuple[object, ...]]:
+    return _page(table, (queries.characters_of_row(table),))
+
+
+def _place(table: Table) -> ColumnElement[int]:
+    """Return SQLite's own row number, by a name that no column of the table has."""
+    taken = {column.name.lower() for column in table.columns}
+    return literal_column(next((n for n in ("_rowid_", "rowid", "oid") if n not in taken), "0"), BigInteger)
+
+
+@lru_cache(maxsize=512)
+def _count(table: Table) -> Select[Any]:
+    begun = table.c.begin_snapshot <= bindparam("snapshot")
+    return select(func.count()).select_from(table).where(begun)
+
+
+@lru_cache(maxsize=512)
+def _size(table: Table) -> Select[Any]:
+    return queries.row_count_and_bytes(table, "sqlite").add_columns(func.max(queries.characters_of_row(table)))
 
 
 # -------------------------------------------------------------------------------------------- values

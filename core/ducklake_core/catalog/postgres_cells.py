@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 from psycopg.abc import Buffer
 
 from ducklake_core.catalog.postgres_values import postgres_type, select_cast
-from ducklake_core.errors import CorruptCatalog
+from ducklake_core.errors import CorruptCatalog, UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.text import from_text
 from ducklake_core.spec.types import arrow_type
@@ -23,6 +22,8 @@ from ducklake_core.spec.types import arrow_type
 _HEADER_BYTES = 19  # signature, flags, length of an extension that no version has
 _TRAILER = b"\xff\xff"
 _BLOCK_ROWS, _SMALL_ROW_BYTES = 1000, 64
+_BLOCKS = 8  # at least so many make a chunk, which is too large by one of them at most
+_MOST_BYTES = 2**31 - 1  # Arrow's offsets into text are int32
 _PADDING = bytes(16)  # whoever looks at a null at the very end sees these
 _NUMBERS: Mapping[str, str] = {
     "SMALLINT": ">i2",
@@ -50,10 +51,6 @@ class CopiedRows:
         """Return a bigint column; nulls are 0."""
         values = _gathered(self.data, self.starts[index], ">i8").astype(np.int64)
         return np.where(self.lengths[index] < 0, 0, values)
-
-    def is_null(self, index: int) -> np.ndarray:
-        null: np.ndarray = self.lengths[index] < 0
-        return null
 
     def array(self, index: int, column: Column) -> pa.Array:
         """Return the array of `arrow_type(column)` of a column that was selected with `select_cast`."""
@@ -96,11 +93,16 @@ class CopiedRows:
 
 
 def split_rows(messages: Iterable[Buffer], columns: int, chunk_bytes: int) -> Iterator[CopiedRows]:
-    """Yield the rows of a COPY, about `chunk_bytes` of them at a time; the server sends one message per row."""
+    """Yield the rows of a COPY, about `chunk_bytes` of them at a time; the server sends one message per row.
+
+    A chunk ends before it is too large for Arrow, however large it may be.
+    """
+    chunk_bytes = min(chunk_bytes, _MOST_BYTES // 2)  # PostgreSQL has no message of more than the other half
+    most_rows = max(1, min(_BLOCK_ROWS, chunk_bytes // _SMALL_ROW_BYTES))
     blocks: list[bytes] = []
     lengths: list[np.ndarray] = []
     size = 0
-    for block, block_lengths in _blocks(messages, max(1, min(_BLOCK_ROWS, chunk_bytes // _SMALL_ROW_BYTES))):
+    for block, block_lengths in _blocks(messages, most_rows, chunk_bytes // _BLOCKS):
         blocks.append(block)
         lengths.append(block_lengths)
         size += len(block)
@@ -111,20 +113,44 @@ def split_rows(messages: Iterable[Buffer], columns: int, chunk_bytes: int) -> It
         yield _split(blocks, lengths, columns)
 
 
-def _blocks(messages: Iterable[Buffer], most_rows: int) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Yield some rows as one: a message takes several times its bytes as a Python object."""
+def _blocks(messages: Iterable[Buffer], most_rows: int, most_bytes: int) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yield some rows as one, until there are enough or enough bytes of them.
+
+    As a Python object a small message takes several times its bytes.
+    """
+    block: list[Buffer] = []
+    size = 0
+    for row in _rows(messages):
+        block.append(row)
+        size += len(row)
+        if size >= most_bytes or len(block) >= most_rows:
+            yield _joined(block)
+            block, size = [], 0
+    if block:
+        yield _joined(block)
+
+
+def _rows(messages: Iterable[Buffer]) -> Iterator[Buffer]:
+    """Yield the messages without what comes before the first row and after the last."""
     rows = iter(messages)
     first = bytes(next(rows, b""))[_HEADER_BYTES:]
-    block: list[Buffer] = [first] if first not in (b"", _TRAILER) else []
-    while block := [*block, *islice(rows, most_rows)]:
-        if bytes(block[-1]) == _TRAILER:
-            del block[-1]
-        yield b"".join(block), np.fromiter(map(len, block), np.int64, len(block))
-        block = []
+    if first not in (b"", _TRAILER):
+        yield first
+    for row in rows:
+        if len(row) != len(_TRAILER):  # a row has its number of columns, and a column
+            yield row
+
+
+def _joined(block: Sequence[Buffer]) -> tuple[bytes, np.ndarray]:
+    return b"".join(block), np.fromiter(map(len, block), np.int64, len(block))
 
 
 def _split(blocks: Sequence[bytes], lengths: Sequence[np.ndarray], columns: int) -> CopiedRows:
     ends = np.cumsum(np.concatenate(lengths))
+    if ends[-1] > _MOST_BYTES:
+        raise UnsupportedType(
+            f"PostgreSQL sent inlined rows of {ends[-1]} bytes at once; more than {_MOST_BYTES} cannot be read"
+        )
     data = np.frombuffer(b"".join((*blocks, _PADDING)), np.uint8)
     position = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
     counts = _gathered(data, position, ">i2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from operator import add
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
 )
 from sqlalchemy import cast as sql_cast
 
@@ -155,15 +156,18 @@ def tags_of(t: CatalogTables) -> Select[Any]:
 
 @cache
 def data_files(t: CatalogTables) -> Select[Any]:
-    """The data files live at `snapshot`, each with its live delete file if it has one."""
+    """The data files live at `snapshot`, each with its live delete files: a row for each, or one without any."""
     return _data_files(t, live_at(t.ducklake_delete_file)).where(live_at(t.ducklake_data_file))
 
 
-@cache
+@lru_cache(maxsize=512)
 def data_files_among(t: CatalogTables, file_ids: Table) -> Select[Any]:
-    """The data files, live or ended, that a table of inlined deletes names, each with the delete file it has now."""
+    """The data files, live or ended, that a table of inlined deletes names, each with all its delete files.
+
+    The ended ones, too: a rewrite ends a file with its delete file, and its inlined deletes stay.
+    """
     named = select(file_ids.c.file_id).where(file_ids.c.begin_snapshot <= bindparam("snapshot"))
-    files = _data_files(t, t.ducklake_delete_file.c.end_snapshot.is_(None))
+    files = _data_files(t, true())
     return files.where(t.ducklake_data_file.c.data_file_id.in_(named))
 
 
@@ -180,7 +184,7 @@ def _data_files(t: CatalogTables, delete_is_live: ColumnElement[bool]) -> Select
     )
     joined = d.outerjoin(x, and_(x.c.data_file_id == d.c.data_file_id, delete_is_live))
     found = select(d, *deletes).select_from(joined).where(d.c.table_id == bindparam("table_id"))
-    return found.order_by(d.c.data_file_id)
+    return found.order_by(d.c.data_file_id, x.c.begin_snapshot)
 
 
 @cache
@@ -230,12 +234,14 @@ def row_count_and_bytes(inlined: Table, dialect: str) -> Select[Any]:
 
     On PostgreSQL the size of each row as stored; SQLite does not tell, so the length of each value in characters.
     """
-    if dialect == "postgresql":
-        size: ColumnElement[Any] = func.pg_column_size(inlined.table_valued())
-    else:
-        size = reduce(add, (func.coalesce(func.length(column), 0) for column in inlined.columns))
+    size = func.pg_column_size(inlined.table_valued()) if dialect == "postgresql" else characters_of_row(inlined)
     totals: list[ColumnElement[Any]] = [func.count(), func.coalesce(sql_cast(func.sum(size), BigInteger), 0)]
     return select(*totals).select_from(inlined)
+
+
+def characters_of_row(inlined: Table) -> ColumnElement[Any]:
+    """The length of all values of a row of SQLite."""
+    return reduce(add, (func.coalesce(func.length(column), 0) for column in inlined.columns))
 
 
 def inlined_state(t: CatalogTables, inlined: Table, dialect: str) -> Select[Any]:

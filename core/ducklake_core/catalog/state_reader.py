@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Select, Table
@@ -57,6 +57,6 @@ def _read_state(session: Session, table: TableVersion) -> InlinedState:
     )
 
 
-@cache
+@lru_cache(maxsize=512)
 def _state(tables: CatalogTables, table: Table, dialect: str) -> Select[Any]:
     return queries.inlined_state(tables, table, dialect)

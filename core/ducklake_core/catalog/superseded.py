@@ -5,7 +5,7 @@ The one of the newest columns stays, even when it is empty: sessions of the refe
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from psycopg import sql
 from sqlalchemy import Delete, Select, Table, bindparam, delete, func, select
@@ -62,7 +62,7 @@ def _lock(table: Table) -> list[bytes]:
     return [timeout.as_bytes(), sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name).as_bytes()]
 
 
-@cache
+@lru_cache(maxsize=512)
 def _superseded(t: CatalogTables) -> Select[tuple[str]]:
     """The registered tables that are not those of the newest columns of their table."""
     one, other = t.ducklake_inlined_data_tables, t.ducklake_inlined_data_tables.alias("other")
@@ -70,17 +70,17 @@ def _superseded(t: CatalogTables) -> Select[tuple[str]]:
     return select(one.c.table_name).where(one.c.schema_version < newest).order_by(one.c.table_name)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _any_row(table: Table) -> Select[tuple[int]]:
     return select(table.c.row_id).limit(1)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _unregister(t: CatalogTables) -> Delete:
     registered = t.ducklake_inlined_data_tables
     return delete(registered).where(registered.c.table_name == bindparam("table_name"))
 
 
-@cache
+@lru_cache(maxsize=512)
 def _drop_table(table: Table) -> DropTable:
     return DropTable(table)

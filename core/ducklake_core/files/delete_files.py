@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,11 @@ from pyarrow.parquet import encryption
 
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.files.deletion_vectors import positions_of
-from ducklake_core.files.open_file import footer_size
+from ducklake_core.files.open_file import footer_size, remove_quietly
 from ducklake_core.files.parquet_in import decryption_of, explain
-from ducklake_core.files.paths import new_delete_file_name
+from ducklake_core.files.paths import new_delete_file_name, relative_to
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import DeleteFile, NewDeleteFile, SnapshotId
+from ducklake_core.model import DeleteFile, NewDeleteFile, ReplacedFile, SnapshotId
 from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
 
 _FILE_PATH_FIELD = 2147483646
@@ -52,6 +52,23 @@ def read_deletes(
     return positions[snapshots <= snapshot], snapshots[snapshots <= snapshot]
 
 
+def read_all_deletes(storage: Storage, delete_files: Sequence[DeleteFile]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions that any of the delete files of one data file ever deletes, and the snapshots that did."""
+    positions, snapshots = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for delete_file in delete_files:
+        found, deleted_by = read_deletes(storage, delete_file)
+        positions.append(found)
+        snapshots.append(np.full(len(found), delete_file.begin_snapshot) if deleted_by is None else deleted_by)
+    return first_deletes(np.concatenate(positions), np.concatenate(snapshots))
+
+
+def first_deletes(positions: np.ndarray, snapshots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each position once, sorted, with the first snapshot that deleted it."""
+    order = np.lexsort((snapshots, positions))
+    unique, first = np.unique(positions[order], return_index=True)
+    return unique, snapshots[order][first]
+
+
 def write_delete_file(
     storage: Storage,
     directory: str,
@@ -76,14 +93,24 @@ def write_delete_file(
             encryption_properties=None if key is None else encryption.create_encryption_properties(footer_key=key),
         )
         size_bytes = sink.tell()
+    try:
+        footer_bytes = footer_size(storage, directory + path, size_bytes)
+    except BaseException:  # the file is closed and nobody has heard of it
+        remove_quietly(storage, [directory + path])
+        raise
     return NewDeleteFile(
         path=path,
         path_is_relative=True,
         delete_count=len(positions),
         file_size_bytes=size_bytes,
-        footer_size=footer_size(storage, directory + path, size_bytes),
+        footer_size=footer_bytes,
         encryption_key=None if key is None else base64.b64encode(key).decode(),
     )
+
+
+def replaced_files(delete_files: Sequence[DeleteFile], data_path: str) -> tuple[ReplacedFile, ...]:
+    """Return delete files as they are scheduled for deletion."""
+    return tuple(ReplacedFile(d.delete_file_id, *relative_to(d.path, data_path)) for d in delete_files)
 
 
 def merge_deletes(

@@ -7,6 +7,7 @@ chunks; of a sorted table each chunk is sorted by itself, since order is only ad
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -17,12 +18,14 @@ import pyarrow as pa
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.delete_files import write_delete_file
-from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
+from ducklake_core.files.open_file import FileLayout, OpenFile, remove_quietly, rows_per_group
 from ducklake_core.files.parquet_form import find_unwritable
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import NewDeleteFile, SnapshotId
 from ducklake_core.plan.flush import FlushedFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
+
+log = logging.getLogger(__name__)
 
 MOST_OPEN_FILES = 100
 _END = "end_snapshot"  # no inlined table can have a column of this name
@@ -45,10 +48,12 @@ class FlushWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         for flushing in self._open.values():
-            flushing.file.__exit__(kind, error, _)
+            try:
+                flushing.file.__exit__(kind, error, _)
+            except Exception:  # noqa: BLE001 # must not hide the first error, nor keep the others from being closed
+                log.warning("file_not_closed", extra={"path": flushing.file.full_path})
         if kind is not None:
-            for path in (p for done in self._done for p in _paths(done)):
-                self._storage.remove(self._layout.directory + path)
+            remove_quietly(self._storage, [self._layout.directory + p for done in self._done for p in _paths(done)])
 
     def write(self, rows: pa.Table, row_ids: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
         """Write row versions; an end of 0 is none."""
@@ -69,14 +74,17 @@ class FlushWriter:
 
     def _write_group(self, values: PartitionValues | None, group: pa.Table) -> None:
         known = self._open.pop(values, None)
+        with_nan: frozenset[str] = frozenset()
         if known is not None:
             self._open[values] = known
             if not known.file.takes(group):
+                # Its successor takes whatever it took, or columns whose NaNs take turns would make a file each time.
+                with_nan = known.file.with_nan
                 self._finish_file(values)
         if values not in self._open:
             if len(self._open) >= MOST_OPEN_FILES:
                 self._finish_file(next(iter(self._open)))
-            file = OpenFile(self._storage, self._layout, group, values)
+            file = OpenFile(self._storage, self._layout, group, values, with_nan=with_nan)
             self._open[values] = _Flushing(file.__enter__())
         flushing = self._open[values]
         flushing.write(group)

@@ -6,8 +6,9 @@ Runs on driver and executors; needs no catalog. Memory is that of a row group an
 from __future__ import annotations
 
 import base64
+import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,6 +27,8 @@ from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
 from ducklake_core.spec.types import FIELD_ID, ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
@@ -43,7 +46,7 @@ class OpenFile:
 
     `first` are rows such as will come: their columns, and whether there are NaNs. Writers leave NaN out of a file's own
     statistics, and DuckDB, to which NaN is the greatest number, would skip row groups that hold one; so a file has no
-    statistics of the leaves in which its first rows have one. `takes` tells of later rows.
+    statistics of the leaves in which its first rows have one, nor of those of `with_nan`. `takes` tells of later rows.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class OpenFile:
         first: pa.Table,
         values: PartitionValues | None = None,
         new_name: Callable[[], str] = new_data_file_name,
+        with_nan: frozenset[str] = frozenset(),
     ) -> None:
         self.path = directory_of(layout, values) + new_name()
         self.record_count = 0
@@ -61,7 +65,7 @@ class OpenFile:
         self._values = values
         self._key = secrets.token_bytes(16) if layout.options.encrypted else None
         self._has_row_ids = ROW_ID_NAME in first.column_names
-        self._with_nan = leaves_with_nan(layout.columns, first)
+        self.with_nan = with_nan | leaves_with_nan(layout.columns, first)
         self._schema = _stored_schema(layout.columns, first)
         self._footers: list[pq.FileMetaData] = []
         self._bounds: list[list[Bounds]] = []
@@ -85,7 +89,7 @@ class OpenFile:
 
     def takes(self, rows: pa.Table) -> bool:
         """Tell whether rows may go into this file: not those with a NaN in a leaf of which it has statistics."""
-        return leaves_with_nan(self._layout.columns, rows) <= self._with_nan
+        return leaves_with_nan(self._layout.columns, rows) <= self.with_nan
 
     def write(self, rows: pa.Table) -> None:
         """Write rows as one row group."""
@@ -94,10 +98,17 @@ class OpenFile:
         self.record_count += len(rows)
 
     def finish(self) -> NewDataFile:
-        """Close the file and return its facts."""
+        """Close the file and return its facts; when that fails nothing of the file is left."""
         self._writer.close()
         size_bytes = self._sink.tell()
         self._stack.close()
+        try:
+            return self._facts(size_bytes)
+        except BaseException:  # the file is closed and nobody has heard of it
+            remove_quietly(self._storage, [self.full_path])
+            raise
+
+    def _facts(self, size_bytes: int) -> NewDataFile:
         columns = self._layout.columns
         return NewDataFile(
             path=self.path,
@@ -114,7 +125,7 @@ class OpenFile:
     def _parquet_writer(self) -> pq.ParquetWriter:
         options = self._layout.options
         secret = None if self._key is None else encryption.create_encryption_properties(footer_key=self._key)
-        with_statistics = [p for p in leaf_paths(self._layout.columns) if p not in self._with_nan]
+        with_statistics = [p for p in leaf_paths(self._layout.columns) if p not in self.with_nan]
         return pq.ParquetWriter(
             self._sink,
             self._schema,
@@ -123,7 +134,7 @@ class OpenFile:
             data_page_version=options.data_page_version,
             store_decimal_as_integer=True,
             store_schema=False,  # the catalog has the schema; Arrow's copy could only contradict it
-            write_statistics=with_statistics if self._with_nan else True,
+            write_statistics=with_statistics if self.with_nan else True,
             encryption_properties=secret,
             metadata_collector=self._footers,
         )
@@ -140,6 +151,15 @@ def leaves_with_nan(columns: Sequence[Column], rows: pa.Table) -> frozenset[str]
     floating = [c for c in columns if any(leaf.type.startswith("float") for leaf in c.leaves())]
     bounds = bounds_of(floating, rows)
     return frozenset(path for path, bound in zip(leaf_paths(floating), bounds, strict=True) if bound.has_nan)
+
+
+def remove_quietly(storage: Storage, paths: Iterable[str]) -> None:
+    """Remove files after a failure: one that stays is an orphan, and must not hide why it was to go."""
+    for path in paths:
+        try:
+            storage.remove(path)
+        except Exception:  # noqa: BLE001 # see above
+            log.warning("file_not_removed", extra={"path": path})
 
 
 def rows_per_group(rows: pa.Table, options: WriteOptions) -> int:

@@ -11,6 +11,7 @@ from ducklake_core.model import (
     ColumnStats,
     NewDataFile,
     NewDeleteFile,
+    ReplacedFile,
     SnapshotId,
     TableColumnStats,
     TableId,
@@ -123,22 +124,25 @@ def delete_writes(
 def _replace_deletes(
     table: TableVersion, deletes: ReplacedDeletes, file_id: int, snapshot: SnapshotId, now: datetime
 ) -> Iterator[Write]:
-    old, new = deletes.replaced, deletes.new_file
-    if old is not None:
-        yield DeleteRows("ducklake_delete_file", ({"delete_file_id": old.delete_file_id},))
-        scheduled = scheduled_row(
-            old.delete_file_id, deletes.scheduled_path, now, is_relative=deletes.scheduled_path_is_relative
-        )
-        yield InsertRows("ducklake_files_scheduled_for_deletion", (scheduled,))
+    yield from replaced_writes(deletes.replaced, now)
     # History is inside the merged file: its row begins where the replaced one began.
-    begin = snapshot if old is None else old.begin_snapshot
-    last = None if old is None else snapshot
-    row = delete_file_row(table.table_id, file_id, deletes.data_file_id, new, begin, last)
+    begin = snapshot if deletes.begin is None else deletes.begin
+    last = None if deletes.begin is None else snapshot
+    row = delete_file_row(table.table_id, file_id, deletes.data_file_id, deletes.new_file, begin, last)
     yield InsertRows("ducklake_delete_file", (row,))
 
 
-def scheduled_row(file_id: int, path: str, now: datetime, *, is_relative: bool) -> dict[str, Any]:
-    return {"data_file_id": file_id, "path": path, "path_is_relative": is_relative, "schedule_start": now}
+def replaced_writes(files: Sequence[ReplacedFile], now: datetime) -> Iterator[Write]:
+    """Yield the removal of delete files' rows, each followed by the schedule for the file."""
+    for old in files:
+        yield DeleteRows("ducklake_delete_file", ({"delete_file_id": old.delete_file_id},))
+        scheduled = {
+            "data_file_id": old.delete_file_id,
+            "path": old.path,
+            "path_is_relative": old.path_is_relative,
+            "schedule_start": now,
+        }
+        yield InsertRows("ducklake_files_scheduled_for_deletion", (scheduled,))
 
 
 def delete_file_row(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ducklake_core.model import DataFileId, DeleteFile, NewDataFile, NewDeleteFile, SnapshotId
+from ducklake_core.model import DataFileId, NewDataFile, NewDeleteFile, ReplacedFile, SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,26 @@ class FlushedFile:
 
 @dataclass(frozen=True, slots=True)
 class FlushedDeletes:
-    """A delete file with the inlined deletes of one data file, merged with the delete file that it had."""
+    """A delete file with the inlined deletes of one data file, merged with the delete files that it had.
+
+    Its row is valid as long as the data file's, so that there is one at every snapshot, and goes with it when that
+    expires: `end` is None for a live one.
+    """
 
     data_file_id: DataFileId
     new_file: NewDeleteFile
     begin: SnapshotId
     last: SnapshotId
-    replaced: DeleteFile | None = None
-    scheduled_path: str = ""  # relative to the lake's data path, or absolute
-    scheduled_path_is_relative: bool = True
+    end: SnapshotId | None = None
+    replaced: tuple[ReplacedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedTable:
+    """A table of inlined rows, and how many row versions of it are in files now."""
+
+    name: str
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class Flush:
     """All that leaves the catalog: row versions of `inlined_tables` and file deletes, begun by snapshot `through`."""
 
     through: SnapshotId
-    inlined_tables: tuple[str, ...] = ()
+    inlined_tables: tuple[FlushedTable, ...] = ()
     files: tuple[FlushedFile, ...] = ()
     deletes: tuple[FlushedDeletes, ...] = ()
     file_deletes: int = 0  # rows of the inlined deletes' table
@@ -68,8 +79,3 @@ class Flush:
     @property
     def size_bytes(self) -> int:
         return sum(f.file.file_size_bytes for f in self.files) + sum(d.file_size_bytes for d in self.delete_files)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths of the new files, relative to the table's directory."""
-        return (*(f.file.path for f in self.files), *(d.path for d in self.delete_files))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ducklake_core.model import SnapshotId, TableStats, TableVersion
-from ducklake_core.plan.data_rows import PlacedFile, delete_file_row, placed_file_writes, scheduled_row
+from ducklake_core.plan.data_rows import PlacedFile, delete_file_row, placed_file_writes, replaced_writes
 from ducklake_core.plan.flush import Flush, FlushedDeletes
 from ducklake_core.plan.writes import DeleteInlined, DeleteInlinedDeletes, DeleteRows, InsertRows, UpdateRows, Write
 
@@ -35,24 +35,18 @@ def flush_writes(
             yield InsertRows("ducklake_delete_file", (row,))
             next_id += 1
     yield from _size_writes(table, flush, stats)
-    for name in flush.inlined_tables:
-        yield DeleteInlined(name, flush.through)
+    for emptied in flush.inlined_tables:
+        yield DeleteInlined(emptied.name, flush.through)
     if flush.file_deletes:
         yield DeleteInlinedDeletes(table.table_id, flush.through)
 
 
 def _replacing_writes(table: TableVersion, deletes: FlushedDeletes, file_id: int, now: datetime) -> Iterator[Write]:
-    old = deletes.replaced
-    if old is not None:
-        yield DeleteRows("ducklake_delete_file", ({"delete_file_id": old.delete_file_id},))
-        row = scheduled_row(
-            old.delete_file_id, deletes.scheduled_path, now, is_relative=deletes.scheduled_path_is_relative
-        )
-        yield InsertRows("ducklake_files_scheduled_for_deletion", (row,))
+    yield from replaced_writes(deletes.replaced, now)
     row = delete_file_row(
         table.table_id, file_id, deletes.data_file_id, deletes.new_file, deletes.begin, SnapshotId(deletes.last)
     )
-    yield InsertRows("ducklake_delete_file", (row,))
+    yield InsertRows("ducklake_delete_file", ({**row, "end_snapshot": deletes.end},))
 
 
 def _size_writes(table: TableVersion, flush: Flush, stats: TableStats | None) -> Iterator[Write]:

@@ -17,12 +17,13 @@ from ducklake_core.model import (
     ColumnId,
     ColumnStats,
     DataFileId,
-    DeleteFile,
     Epoch,
     NewDataFile,
     NewDeleteFile,
+    ReplacedFile,
     SchemaVersion,
     Snapshot,
+    SnapshotId,
     TableStats,
     TableVersion,
 )
@@ -91,13 +92,12 @@ class InlinedFileDeletes:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedDeletes:
-    """A new delete file of one data file, in the place of the one it had, which is scheduled for deletion."""
+    """A new delete file of one data file, in the place of what it had, which begins where that began."""
 
     data_file_id: DataFileId
     new_file: NewDeleteFile
-    replaced: DeleteFile | None = None
-    scheduled_path: str = ""  # relative to the lake's data path, or absolute
-    scheduled_path_is_relative: bool = True
+    begin: SnapshotId | None = None  # None: there was nothing, and it begins with the commit
+    replaced: tuple[ReplacedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
