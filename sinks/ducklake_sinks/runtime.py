@@ -10,9 +10,10 @@ import math
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -41,6 +42,7 @@ class Beginning:
     query: Query
     epoch: Epoch
     committed: LedgerEntry | None = None  # the same epoch, when the ledger has it already
+    offsets: Future[list[Any] | None] | None = None  # asked for while the batch is collected. Any: JSON
 
     @property
     def is_replay(self) -> bool:
@@ -53,7 +55,7 @@ class Beginning:
             "batch_id": self.epoch.batch_id,
             "query_id": self.epoch.query_id,
             "run_id": self.epoch.run_id,
-            "offsets": self.query.offsets(self.epoch.batch_id),
+            "offsets": None if self.offsets is None else self.offsets.result(),
             "job": job,
         }
         return json.dumps({name: value for name, value in facts.items() if value is not None})
@@ -72,6 +74,7 @@ class SinkRuntime:
         self._incoming: Incoming | None = None
         self._committed_run: str | None = None
         self._looked_at = -math.inf  # when definitions were read
+        self._asking = ThreadPoolExecutor(1, "ducklake-offsets")
 
     @cached_property
     def lake(self) -> Lake:
@@ -96,6 +99,7 @@ class SinkRuntime:
         return Lake.create(self.options.catalog, self.options.data_path, metadata_schema=self.options.metadata_schema)
 
     def close(self) -> None:
+        self._asking.shutdown(wait=False)
         if self.__dict__.get("governor") is not None:
             self.__dict__["governor"].close()
         if "lake" in self.__dict__:
@@ -111,10 +115,11 @@ class SinkRuntime:
         epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
         faults.at("before_ledger_read")
         if continues:
-            return Beginning(query, epoch)  # Spark repeats no batch in a run; the commit asks the ledger all the same
+            # Spark repeats no batch in a run, and the commit asks the ledger all the same.
+            return Beginning(query, epoch, offsets=self._ask_offsets(query, batch_id))
         entry = patiently(lambda: self.lake.ledger_entry(stream))
         if decide_epoch(epoch, entry) is not EpochDecision.REPLAY:
-            return Beginning(query, epoch)
+            return Beginning(query, epoch, offsets=self._ask_offsets(query, batch_id))
         refuse_second_use(epoch, entry)
         return Beginning(query, epoch, entry)
 
@@ -170,6 +175,9 @@ class SinkRuntime:
         if known is None or known.spark != schema:
             known = self._incoming = Incoming.of(schema)
         return known
+
+    def _ask_offsets(self, query: Query, batch_id: int) -> Future[list[Any] | None] | None:  # Any: JSON
+        return None if query.handle is None else self._asking.submit(query.offsets, batch_id)
 
     def _stream(self, query: Query) -> str:
         if self.options.stream is not None:

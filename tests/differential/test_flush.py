@@ -124,7 +124,7 @@ def test_rows_of_several_columns_and_the_tables_they_leave_behind(pair: Pair) ->
     pair.delete("t", "i = 1")
     pair.step(lambda lake: lake.rename_column("t", "s", "name"), "ALTER TABLE t RENAME COLUMN s TO name")
     pair.insert("t", "VALUES (4, 'd', 9)")
-    pair.step(lambda lake: lake.promote_column("t", "x", "int64"), "ALTER TABLE t ALTER x SET DATA TYPE BIGINT")
+    pair.promote("t", "x", "int64", "BIGINT")
     pair.insert("t", "VALUES (5, 'e', 5000000000)")
     pair.update("t", {"x": 1}, "x = 1", "i < 4")
     pair.step(lambda lake: lake.drop_column("t", "name"), "ALTER TABLE t DROP COLUMN name")
