@@ -114,7 +114,7 @@ class SinkRuntime:
         continues = self._committed_run == query.run_id
         epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
         faults.at("before_ledger_read")
-        if continues:
+        if continues and query.query_id != BY_HAND:
             # Spark repeats no batch in a run, and the commit asks the ledger all the same.
             return Beginning(query, epoch, offsets=self._ask_offsets(query, batch_id))
         entry = patiently(lambda: self.lake.ledger_entry(stream))
