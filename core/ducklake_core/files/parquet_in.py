@@ -48,6 +48,14 @@ class ReadRequest:
         return pa.schema([*map(arrow_field, self.columns), *(pa.field(name, pa.int64()) for name in names)])
 
 
+@dataclass(frozen=True, slots=True)
+class RowSpan:
+    """Some positions of a file that follow each other: `first` is one of them, `end` is not."""
+
+    first: int
+    end: int
+
+
 def read_data_file(
     storage: Storage,
     file: DataFile,
@@ -70,11 +78,15 @@ def iterate_data_file(
     *,
     dropped_positions: np.ndarray | None = None,
     row_filter: pc.Expression | None = None,
+    span: RowSpan | None = None,
+    wanted_positions: np.ndarray | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in order, one record batch at a time.
 
-    `dropped_positions` are the sorted positions of deleted rows; `row_filter` is over the columns that are read. Raises
-    UnreadableFile, which names the file, when it is missing, damaged or not what the catalog says.
+    `dropped_positions` are the sorted positions of deleted rows; `row_filter` is over the columns that are read. A
+    `span` is read as the row groups that begin in it, so that spans which share a file's rows out share its row groups
+    out; row groups without one of the sorted `wanted_positions` are not read. Raises UnreadableFile, which names the
+    file, when it is missing, damaged or not what the catalog says.
     """
     with _naming_the_file(file, request), storage.open_input(file.path) as source:
         parquet = _open(source, file, request)
@@ -82,15 +94,41 @@ def iterate_data_file(
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
         plan = _plan(parquet.schema_arrow, file, request)
-        start = 0
-        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, columns=plan.names):
+        for start, record_batch in _record_batches(parquet, plan.names, span, wanted_positions):
             kept = _kept(record_batch, plan, file, request, start, dropped_positions)
             rows = _assembled(record_batch, plan, file, request, start)
             rows = rows if kept is None else rows.filter(pa.array(kept))
             rows = rows if row_filter is None else rows.filter(row_filter)
-            start += record_batch.num_rows
             if rows.num_rows:
                 yield rows
+
+
+def _record_batches(
+    parquet: pq.ParquetFile, names: list[str], span: RowSpan | None, wanted: np.ndarray | None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the record batches of the row groups to be read, each with the position of its first row."""
+    sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
+    for groups, start in _runs(sizes, span, wanted):
+        position = start
+        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, row_groups=groups, columns=names):
+            yield position, record_batch
+            position += record_batch.num_rows
+
+
+def _runs(sizes: list[int], span: RowSpan | None, wanted: np.ndarray | None) -> list[tuple[list[int], int]]:
+    """Return runs of row groups that follow each other, each with the position of its first row."""
+    runs: list[tuple[list[int], int]] = []
+    start = 0
+    for group, size in enumerate(sizes):
+        is_read = span is None or span.first <= start < span.end
+        if is_read and wanted is not None:
+            is_read = np.searchsorted(wanted, start) < np.searchsorted(wanted, start + size)
+        if is_read and runs and runs[-1][0][-1] == group - 1:
+            runs[-1][0].append(group)
+        elif is_read:
+            runs.append(([group], start))
+        start += size
+    return runs
 
 
 @dataclass(frozen=True, slots=True)
