@@ -22,10 +22,15 @@ Where it runs: everywhere; errors travel from executor to driver.
     │   ├── UnreadableFile          a data or delete file cannot be read
     │   ├── UnwritableFile          a data or delete file cannot be written
     │   ├── CommitConflict          another commit makes ours invalid
-    │   └── LedgerError             the epoch cannot be committed
-    │       ├── EpochOutOfOrder     the ledger already holds a later batch, or the checkpoint is another one
-    │       ├── StreamFenced        another run has taken over the stream
-    │       └── LedgerBehind        the ledger lost epochs that were acknowledged
+    │   ├── LedgerError             the epoch cannot be committed
+    │   │   ├── EpochOutOfOrder     the ledger already holds a later batch, or the checkpoint is another one
+    │   │   ├── StreamFenced        another run has taken over the stream
+    │   │   └── LedgerBehind        the ledger lost epochs that were acknowledged
+    │   └── FeedError               a change feed cannot go on
+    │       ├── SnapshotsExpired    changes that it needs are gone
+    │       ├── OffsetMismatch      the offset is of another table, another lake or another release
+    │       ├── SchemaChanged       the columns are no longer those the query began with
+    │       └── RowsChanged         rows were updated or deleted, and the reader takes only inserts
     └── CommitOutcomeUnknown        the connection died at COMMIT: it may or may not have landed
 """
 
@@ -146,6 +151,26 @@ class StreamFenced(LedgerError):
 
 class LedgerBehind(LedgerError):
     """The ledger misses epochs that were acknowledged: the catalog was restored from a backup."""
+
+
+class FeedError(TerminalError):
+    """A change feed cannot go on."""
+
+
+class SnapshotsExpired(FeedError):
+    """Snapshots have expired whose changes are asked for; the facts name the range and what is lost."""
+
+
+class OffsetMismatch(FeedError):
+    """The offset is of another table, of a lake that was set back, or of a release that wrote other offsets."""
+
+
+class SchemaChanged(FeedError):
+    """The table's columns are no longer those that the query began with."""
+
+
+class RowsChanged(FeedError):
+    """Rows were updated or deleted, and the reader takes only inserts."""
 
 
 class CommitOutcomeUnknown(DuckLakeError):

@@ -22,10 +22,12 @@ from ducklake_core.catalog.options_store import write_option
 from ducklake_core.catalog.state_reader import read_inlined_state
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import ObjectNotFound, TerminalError
+from ducklake_core.feed import FeedRequest, change_schema, list_changes, read_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import flush_all, flush_one
-from ducklake_core.model import Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
+from ducklake_core.model import Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SnapshotId, SortKey
+from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.retries import start_overs
@@ -133,6 +135,33 @@ class Lake:
         if version is None:
             raise view.no_table(name)
         return Table(self.database, self.storage, version, view.snapshot)
+
+    def changes(
+        self,
+        table: str,
+        start: int | datetime,
+        end: int | datetime | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        net: bool = False,
+    ) -> pa.Table:
+        """Return what the rows of a table did from one snapshot to another, both ends included; in no order.
+
+        Ends are snapshot ids or times: the first snapshot not before `start`, the last one not after `end`, by default
+        the head. Rows have the columns of the table at the end, then `_change_type` (insert, delete, update_preimage,
+        update_postimage), `_commit_version`, `_commit_timestamp` and `_rowid`. `net`: one row for each row id, what
+        became of it in the whole range. Raises SnapshotsExpired when some of it is gone.
+        """
+        last = self.table(table, at=end)
+        with self.database.read() as session:
+            first = reader.read_first_snapshot(session, start)
+        span = SnapshotSpan(SnapshotId(first - 1), last.snapshot.snapshot_id)
+        chosen = last.projection(columns)
+        schema = change_schema(chosen)
+        if span.start >= span.end:
+            return pa.Table.from_batches([], schema)
+        task = list_changes(self.database, FeedRequest(last.version, chosen, span, net=net))
+        return pa.Table.from_batches(read_changes(self.storage, task), schema)
 
     def schemas(self, at: int | datetime | None = None) -> list[str]:
         """Return the names of the schemas."""

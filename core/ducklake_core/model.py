@@ -149,6 +149,7 @@ class TableVersion:
     sort_order: SortOrder | None = None
     comment: str | None = None
     inlined_tables: tuple[InlinedTable, ...] = ()
+    begin_snapshot: SnapshotId = SnapshotId(0)  # the one that created the table, whatever its name was
 
     @property
     def qualified_name(self) -> str:
@@ -277,6 +278,14 @@ class DataFile:
     inlined_deletes: tuple[int, ...] = ()  # positions in the file, sorted
     end_snapshot: SnapshotId | None = None
     partition_values: dict[int, str | None] = field(default_factory=dict)  # by key index
+
+
+@dataclass(frozen=True, slots=True)
+class RowSpan:
+    """Some positions of a file that follow each other: `first` is one of them, `end` is not."""
+
+    first: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

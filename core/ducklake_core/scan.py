@@ -173,17 +173,21 @@ def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
 def _inlined_part(
     session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
 ) -> InlinedPart:
-    """Read inlined rows with the columns they were written under, and make them those of the table at the snapshot."""
     wanted = {c.column_id for c in columns}
     present = [c for c in inlined.columns if c.column_id in wanted]
     rows, row_ids = read_inlined_rows(session, inlined, present, snapshot)
+    return InlinedPart(inlined, as_table_columns(rows, len(row_ids), present, columns), row_ids)
+
+
+def as_table_columns(rows: pa.Table, count: int, present: Sequence[Column], columns: Sequence[Column]) -> pa.Table:
+    """Make inlined rows, which have the columns they were written under, those of the table at the snapshot."""
     if tuple(present) == tuple(columns):
-        return InlinedPart(inlined, rows, row_ids)
+        return rows
     arrays = []
     for source in match_fields([identified_field(c) for c in present], columns) if present else _constants(columns):
         array = rows.column(source.index).combine_chunks() if isinstance(source, Found) else None
-        arrays.append(assemble(source, array, len(row_ids)))
-    return InlinedPart(inlined, pa.table(arrays, names=[c.name for c in columns]), row_ids)
+        arrays.append(assemble(source, array, count))
+    return pa.table(arrays, names=[c.name for c in columns])
 
 
 def _constants(columns: Sequence[Column]) -> list[Constant]:

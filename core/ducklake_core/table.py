@@ -35,7 +35,7 @@ class Table:
 
     def read(self, columns: Sequence[str] | None = None, filter: str | None = None) -> pa.Table:  # noqa: A002 # the word users know
         """Return the rows, of all columns or some, that match a filter such as `id > 3 AND name = 'x'`."""
-        projection = self._projection(columns)
+        projection = self.projection(columns)
         predicate = self._predicate(filter)
         needed = scan.needed_columns(self.version, projection, predicate)
         listing = self._list(needed, predicate)
@@ -56,7 +56,8 @@ class Table:
     def _list(self, columns: Sequence[Column], predicate: Predicate | None) -> scan.Listing:
         return scan.list_table(self._database, self.version, self.snapshot.snapshot_id, columns, predicate)
 
-    def _projection(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
+    def projection(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
+        """Return the columns of some names, of all by default."""
         if columns is None:
             return self.version.columns
         return tuple(find_column(self.version, [name]) for name in columns)

@@ -25,6 +25,9 @@ from ducklake_core.model import (
     SnapshotId,
     TableVersion,
 )
+from ducklake_core.plan.change_slices import ChangedFile
+from ducklake_core.plan.feed import History
+from ducklake_core.spec.changes import ChangeKind
 from ducklake_core.spec.paths import join_path
 
 
@@ -60,6 +63,68 @@ def read_file_stats(
         for r in rows:
             stats[r[0]][r[2]] = ColumnStats(r[2], r[4], r[5], r[6], r[7], r[8], r[3], r[9])
     return stats
+
+
+def read_changed_files(session: Session, table: TableVersion, history: History) -> list[ChangedFile]:
+    """Return the data files that may have rows inserted or deleted in a range, each with all deletes up to its end.
+
+    What the snapshots say of themselves decides what is asked: an append asks for nothing but new files.
+    """
+    span, first_id = history.span, history.first_new_file_id
+    parameters = {"table_id": table.table_id, "start": span.start, "end": span.end, "first_id": first_id}
+    has_deletes = any(s.may_delete for s in history.snapshots)
+    inserted, touched = [], []
+    if any(ChangeKind.INLINED_DELETE in s.kinds for s in history.snapshots):
+        deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
+        if table_exists(session, deletes.name):
+            touched.append(queries.data_files_with_new_inlined_deletes(session.tables, deletes))
+    if any(s.inserts for s in history.snapshots):
+        inserted.append(queries.new_data_files(session.tables, with_deletes=has_deletes))
+    if has_deletes:
+        touched.append(queries.data_files_with_new_deletes(session.tables))
+    if any(ChangeKind.DELETED_FROM_TABLE in s.kinds for s in history.snapshots):
+        touched.append(queries.data_files_ended(session.tables))
+    statements = [Statement(query, parameters) for query in (*inserted, *touched)]
+    if not statements:
+        return []
+    found = [_by_data_file(rows) for rows in session.run(statements)]
+    return _changed_files(session, table, history, found[: len(inserted)], found[len(inserted) :])
+
+
+def _changed_files(
+    session: Session,
+    table: TableVersion,
+    history: History,
+    inserted: list[list[list[Row]]],
+    touched: list[list[list[Row]]],
+) -> list[ChangedFile]:
+    new = {rows[0][0] for files in inserted for rows in files}
+    by_id = {rows[0][0]: rows for files in (*inserted, *touched) for rows in files}
+    mappings: Mapping[int, NameMapping] = {}
+    if any(rows[0][14] is not None for rows in by_id.values()):
+        mappings = _mappings_of(session.query(queries.name_mappings(session.tables), table_id=table.table_id))
+    deletes = _deletes_by_file(session, table, history.span.end) if touched else {}
+    return [
+        ChangedFile(
+            _data_file_of(rows, table, mappings, {}, ()),
+            holds_new_rows=file_id in new,
+            inlined_deletes=deletes.get(file_id, ()),
+        )
+        for file_id, rows in sorted(by_id.items())
+    ]
+
+
+def _deletes_by_file(
+    session: Session, table: TableVersion, end: SnapshotId
+) -> dict[int, tuple[tuple[int, SnapshotId], ...]]:
+    """Return the deletes that are catalog rows: by data file, each position with the snapshot that deleted it."""
+    if not table_exists(session, f"ducklake_inlined_delete_{table.table_id}"):
+        return {}
+    deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
+    found: dict[int, list[tuple[int, SnapshotId]]] = defaultdict(list)
+    for file_id, position, snapshot in session.query(_select_all_deletes(deletes), snapshot=end):
+        found[file_id].append((position, snapshot))
+    return {file_id: tuple(positions) for file_id, positions in found.items()}
 
 
 def read_inlined_file_deletes(

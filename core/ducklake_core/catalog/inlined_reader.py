@@ -18,9 +18,11 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    and_,
     bindparam,
     func,
     literal_column,
+    or_,
     select,
     tuple_,
 )
@@ -31,6 +33,7 @@ from ducklake_core.catalog.database import Database, Row, Session, Statement
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
 from ducklake_core.catalog.postgres_cells import CopiedRows, split_rows
 from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId
+from ducklake_core.plan.feed import SnapshotSpan
 
 READ_CHUNK_BYTES = 64 * 2**20
 # What a row of SQLite takes as Python values besides its contents: a tuple, and an object for nearly every cell.
@@ -66,6 +69,33 @@ def read_inlined_rows(
     if not columns or not chunks:  # Arrow forgets how many rows there are when it joins tables without columns
         return _rows_of([], columns, 1) if columns else _no_columns(len(ids)), ids
     return pa.concat_tables(chunks), ids
+
+
+def read_inlined_changes(
+    session: Session, inlined: InlinedTable, columns: Sequence[Column], span: SnapshotSpan
+) -> RowVersions:
+    """Return the row versions that a range of snapshots began or ended, with the chosen columns."""
+    table, picked = _picked(session, inlined, tuple(c.column_id for c in columns))
+    statement = Statement(_changed_versions(table, picked), {"start": span.start, "end": span.end})
+    if session.dialect.name == "sqlite":
+        rows = session.run([statement])[0]
+        return RowVersions(_rows_of(rows, columns, 3), _int64s(rows, 0), _int64s(rows, 1), _int64s(rows, 2))
+    chunks = []
+    with session.copy_out(statement) as messages:
+        for copied in split_rows(messages, 3 + len(columns), READ_CHUNK_BYTES):
+            numbers = (copied.int64s(0), copied.int64s(1), copied.int64s(2))
+            chunks.append(RowVersions(_copied_rows(copied, columns, 3), *numbers))
+    return _joined(chunks, columns)
+
+
+def _joined(chunks: Sequence[RowVersions], columns: Sequence[Column]) -> RowVersions:
+    empty = np.empty(0, np.int64)
+    if not chunks:
+        return RowVersions(_rows_of([], columns, 3), empty, empty, empty)
+    numbers = ([c.row_ids for c in chunks], [c.begins for c in chunks], [c.ends for c in chunks])
+    row_ids, begins, ends = (np.concatenate(found) for found in numbers)
+    rows = pa.concat_tables([c.rows for c in chunks]) if columns else _no_columns(len(row_ids))
+    return RowVersions(rows, row_ids, begins, ends)
 
 
 def read_row_versions(
@@ -161,6 +191,15 @@ def _all_versions(table: Table, picked: tuple[ColumnElement[object], ...]) -> Se
     system = [table.c[name] for name in SYSTEM_COLUMNS]
     found = select(*system, *picked).where(table.c.begin_snapshot <= bindparam("snapshot"))
     return found.order_by(table.c.row_id, table.c.begin_snapshot)
+
+
+@lru_cache(maxsize=512)
+def _changed_versions(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
+    system = [table.c[name] for name in SYSTEM_COLUMNS]
+    start, end = (bindparam(name, type_=BigInteger) for name in ("start", "end"))
+    begun = and_(table.c.begin_snapshot > start, table.c.begin_snapshot <= end)
+    ended = and_(table.c.end_snapshot > start, table.c.end_snapshot <= end)
+    return select(*system, *picked).where(or_(begun, ended))
 
 
 @lru_cache(maxsize=512)

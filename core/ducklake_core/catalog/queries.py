@@ -14,6 +14,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    false,
     func,
     literal,
     or_,
@@ -80,12 +81,30 @@ def snapshot_at_time(t: CatalogTables) -> Select[Any]:
 
 
 @cache
+def snapshot_since_time(t: CatalogTables) -> Select[Any]:
+    """The first snapshot not before the time bound as `time`."""
+    s = t.ducklake_snapshot
+    return select(s).where(s.c.snapshot_time >= bindparam("time")).order_by(s.c.snapshot_id).limit(1)
+
+
+@cache
 def changes_since(t: CatalogTables) -> Select[Any]:
     """The snapshots after the one bound as `base`, each with its changes."""
     s, c = t.ducklake_snapshot, t.ducklake_snapshot_changes
     joined = s.outerjoin(c, s.c.snapshot_id == c.c.snapshot_id)
     later = select(s.c.snapshot_id, c.c.changes_made).select_from(joined).where(s.c.snapshot_id > bindparam("base"))
     return later.order_by(s.c.snapshot_id)
+
+
+@cache
+def history(t: CatalogTables) -> Select[Any]:
+    """The snapshots after `start` up to `end` with their changes, and before them the newest one not after `start`."""
+    s, c, older = t.ducklake_snapshot, t.ducklake_snapshot_changes, t.ducklake_snapshot.alias("older")
+    base = select(func.max(older.c.snapshot_id)).where(older.c.snapshot_id <= bindparam("start")).scalar_subquery()
+    columns = s.c.snapshot_id, s.c.snapshot_time, s.c.schema_version, s.c.next_file_id, c.c.changes_made
+    found = select(*columns).select_from(s.outerjoin(c, s.c.snapshot_id == c.c.snapshot_id))
+    first = func.coalesce(base, bindparam("start"))
+    return found.where(s.c.snapshot_id >= first, s.c.snapshot_id <= bindparam("end")).order_by(s.c.snapshot_id)
 
 
 @cache
@@ -169,6 +188,48 @@ def data_files_among(t: CatalogTables, file_ids: Table) -> Select[Any]:
     named = select(file_ids.c.file_id).where(file_ids.c.begin_snapshot <= bindparam("snapshot"))
     files = _data_files(t, true())
     return files.where(t.ducklake_data_file.c.data_file_id.in_(named))
+
+
+@cache
+def new_data_files(t: CatalogTables, *, with_deletes: bool) -> Select[Any]:
+    """The data files that may hold rows inserted after `start` up to `end`, each with all its delete files, or none.
+
+    Every one was registered after the start, by a commit, a flush or a merge: its id is `first_id` at least.
+    """
+    d = t.ducklake_data_file
+    start = bindparam("start", type_=BigInteger)
+    is_new = or_(d.c.begin_snapshot > start, d.c.partial_max > start)
+    return _data_files(t, true() if with_deletes else false()).where(
+        d.c.data_file_id >= bindparam("first_id"), d.c.begin_snapshot <= bindparam("end"), is_new
+    )
+
+
+@cache
+def data_files_with_new_deletes(t: CatalogTables) -> Select[Any]:
+    """The data files with a delete file that was registered after the start, each with all its delete files."""
+    d, new = t.ducklake_data_file, t.ducklake_delete_file.alias("new")
+    named = select(new.c.data_file_id).where(
+        new.c.delete_file_id >= bindparam("first_id"),
+        new.c.table_id == bindparam("table_id"),
+        new.c.begin_snapshot <= bindparam("end"),
+    )
+    return _data_files(t, true()).where(d.c.data_file_id.in_(named))
+
+
+@cache
+def data_files_ended(t: CatalogTables) -> Select[Any]:
+    """The data files that ended after `start` up to `end`, each with all its delete files."""
+    d = t.ducklake_data_file
+    ended = d.c.end_snapshot > bindparam("start"), d.c.end_snapshot <= bindparam("end")
+    return _data_files(t, true()).where(*ended)
+
+
+@lru_cache(maxsize=512)
+def data_files_with_new_inlined_deletes(t: CatalogTables, deletes: Table) -> Select[Any]:
+    """The data files of which a row was deleted by a catalog row after `start` up to `end`."""
+    new = deletes.c.begin_snapshot > bindparam("start"), deletes.c.begin_snapshot <= bindparam("end")
+    named = select(deletes.c.file_id).where(*new)
+    return _data_files(t, true()).where(t.ducklake_data_file.c.data_file_id.in_(named))
 
 
 def _data_files(t: CatalogTables, delete_is_live: ColumnElement[bool]) -> Select[Any]:

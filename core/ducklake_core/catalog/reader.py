@@ -74,6 +74,17 @@ def read_snapshot(session: Session, at: int | datetime | None) -> Snapshot:
     return snapshot_of(rows[0])
 
 
+def read_first_snapshot(session: Session, since: int | datetime) -> int:
+    """Return a snapshot id as it is, or for a time (in UTC without a zone) the first snapshot not before it."""
+    if not isinstance(since, datetime):
+        return _snapshot_id(since)
+    moment = since if since.tzinfo else since.replace(tzinfo=UTC)
+    rows = session.query(queries.snapshot_since_time(session.tables), time=moment)
+    if not rows:
+        raise ObjectNotFound(f"there is no snapshot at or after '{since}'", at=since)
+    return snapshot_of(rows[0]).snapshot_id
+
+
 def _snapshot_id(at: int) -> int:
     try:
         return int(at)
@@ -185,6 +196,8 @@ def _load(session: Session, row: Row, snapshot: SnapshotId, data_path: str) -> T
         sort_order=_sort_order_at(found, snapshot),
         comment=next((r[4] for r in tags if r[3] == "comment" and _is_live(r[1], r[2], snapshot)), None),
         inlined_tables=_stored(session, _inlined_tables(found, row[2], table.qualified_name)),
+        # Expiry removes the row of a name that the table had before, but none of its columns.
+        begin_snapshot=min(r[1] for r in found["ducklake_column"]),
     )
 
 

@@ -22,7 +22,7 @@ from ducklake_core.errors import CorruptCatalog, UnreadableFile
 from ducklake_core.files.field_match import Found, Source, assemble, field_id, match_fields
 from ducklake_core.files.paths import hive_values
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, DataFile, SnapshotId
+from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId
 from ducklake_core.spec.types import ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME, arrow_field
 
 POSITION_NAME = "_ducklake_internal_position"  # ours: the 0-based position of a row in its file
@@ -46,14 +46,6 @@ class ReadRequest:
         extra = ((ROW_ID_NAME, self.with_row_ids), (SNAPSHOT_ID_NAME, self.with_snapshot_ids))
         names = [name for name, wanted in (*extra, (POSITION_NAME, self.with_positions)) if wanted]
         return pa.schema([*map(arrow_field, self.columns), *(pa.field(name, pa.int64()) for name in names)])
-
-
-@dataclass(frozen=True, slots=True)
-class RowSpan:
-    """Some positions of a file that follow each other: `first` is one of them, `end` is not."""
-
-    first: int
-    end: int
 
 
 def read_data_file(
@@ -80,15 +72,16 @@ def iterate_data_file(
     row_filter: pc.Expression | None = None,
     span: RowSpan | None = None,
     wanted_positions: np.ndarray | None = None,
+    error_snapshot: SnapshotId | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in order, one record batch at a time.
 
     `dropped_positions` are the sorted positions of deleted rows; `row_filter` is over the columns that are read. A
     `span` is read as the row groups that begin in it, so that spans which share a file's rows out share its row groups
     out; row groups without one of the sorted `wanted_positions` are not read. Raises UnreadableFile, which names the
-    file, when it is missing, damaged or not what the catalog says.
+    file, and the snapshot read or `error_snapshot`, when it is missing, damaged or not what the catalog says.
     """
-    with _naming_the_file(file, request), storage.open_input(file.path) as source:
+    with _naming_the_file(file, request.snapshot or error_snapshot), storage.open_input(file.path) as source:
         parquet = _open(source, file, request)
         if request.with_positions and parquet.metadata.num_rows != file.record_count:
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
@@ -122,7 +115,7 @@ def _runs(sizes: list[int], span: RowSpan | None, wanted: np.ndarray | None) -> 
     for group, size in enumerate(sizes):
         is_read = span is None or span.first <= start < span.end
         if is_read and wanted is not None:
-            is_read = np.searchsorted(wanted, start) < np.searchsorted(wanted, start + size)
+            is_read = bool(np.searchsorted(wanted, start) < np.searchsorted(wanted, start + size))
         if is_read and runs and runs[-1][0][-1] == group - 1:
             runs[-1][0].append(group)
         elif is_read:
@@ -243,17 +236,17 @@ def decryption_of(key: str | None) -> encryption.FileDecryptionProperties | None
 
 
 @contextmanager
-def _naming_the_file(file: DataFile, request: ReadRequest) -> Iterator[None]:
+def _naming_the_file(file: DataFile, snapshot: SnapshotId | None) -> Iterator[None]:
     """Turn every failure to read into an UnreadableFile that says which file, and for which snapshot."""
     try:
         yield
     except (pa.ArrowException, OSError, CorruptCatalog, UnreadableFile) as error:
-        at = "" if request.snapshot is None else f" at snapshot {request.snapshot}"
+        at = "" if snapshot is None else f" at snapshot {snapshot}"
         raise UnreadableFile(
             f"cannot read data file {file.data_file_id} '{file.path}'{at}: {explain(error)}",
             path=file.path,
             data_file_id=file.data_file_id,
-            snapshot=request.snapshot,
+            snapshot=snapshot,
         ) from error
 
 

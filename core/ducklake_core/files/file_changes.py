@@ -1,0 +1,103 @@
+"""The row events of one data file in a range of snapshots: which rows it inserted, and which of its rows were deleted.
+
+Runs on driver and executors; needs no catalog. A row carries the snapshot that inserted it, its file's deletes say
+which one deleted it, and what happened in the range follows from these two (format §9.2). A row that one snapshot both
+inserted and deleted was never seen by anyone: it has no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.files.delete_files import first_deletes, read_all_deletes
+from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, iterate_data_file
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column, DataFile
+from ducklake_core.plan.change_slices import ChangedFile, ChangeTask
+from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """Rows that were inserted, or that were deleted, and the snapshots that did it."""
+
+    rows: pa.RecordBatch  # in the columns asked for
+    row_ids: np.ndarray
+    snapshots: np.ndarray
+    is_delete: bool
+
+    def __len__(self) -> int:
+        return len(self.row_ids)
+
+    def filter(self, kept: np.ndarray) -> Events:
+        if kept.all():
+            return self
+        rows = self.rows.filter(pa.array(kept)) if self.rows.num_columns else self.rows
+        return Events(rows, self.row_ids[kept], self.snapshots[kept], self.is_delete)
+
+
+def events_of(
+    rows: pa.RecordBatch, row_ids: np.ndarray, born: np.ndarray, gone: np.ndarray, task: ChangeTask
+) -> Iterator[Events]:
+    """Yield what happened in a range to rows of which it is known when they were inserted and deleted."""
+    span = task.span
+    seen = born != gone
+    inserted = seen & (born > span.start) & (born <= span.end)
+    if task.rewrites:
+        inserted &= ~np.isin(born, list(task.rewrites))
+    deleted = seen & (gone > span.start) & (gone <= span.end)
+    if deleted.any():
+        yield Events(rows, row_ids, gone, is_delete=True).filter(deleted)
+    if inserted.any():
+        yield Events(rows, row_ids, born, is_delete=False).filter(inserted)
+
+
+def read_file_changes(
+    storage: Storage, changed: ChangedFile, task: ChangeTask, columns: tuple[Column, ...]
+) -> Iterator[Events]:
+    """Yield the events of a file, of its span of it, in the columns asked for."""
+    positions, deleted_by = _deletes(storage, changed, task)
+    ended_by = _ended_by(changed.file, task)
+    wanted = None
+    if not changed.holds_new_rows and ended_by == _NEVER:
+        wanted = positions[deleted_by > task.span.start]
+        if not len(wanted):
+            return
+    request = ReadRequest(
+        columns, with_row_ids=True, with_snapshot_ids=True, with_positions=True, table_columns=task.table_columns
+    )
+    names = [column.name for column in columns]
+    for record_batch in iterate_data_file(
+        storage, changed.file, request, span=changed.span, wanted_positions=wanted, error_snapshot=task.span.end
+    ):
+        numbers = (record_batch.column(n).to_numpy() for n in (ROW_ID_NAME, SNAPSHOT_ID_NAME, POSITION_NAME))
+        row_ids, born, here = numbers
+        gone = np.full(len(here), ended_by, np.int64)
+        first, last = np.searchsorted(positions, (here[0], here[-1] + 1))
+        gone[positions[first:last] - here[0]] = deleted_by[first:last]
+        yield from events_of(record_batch.select(names), row_ids, born, gone, task)
+
+
+def _deletes(storage: Storage, changed: ChangedFile, task: ChangeTask) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions deleted up to the end of the range, each with the first snapshot that did."""
+    delete_files = [d for d in changed.file.delete_files if d.begin_snapshot <= task.span.end]
+    positions, snapshots = read_all_deletes(storage, delete_files)
+    if changed.inlined_deletes:
+        inlined = np.asarray(changed.inlined_deletes, np.int64)
+        positions, snapshots = first_deletes(
+            np.concatenate([positions, inlined[:, 0]]), np.concatenate([snapshots, inlined[:, 1]])
+        )
+    known = (snapshots <= task.span.end) & (positions < changed.file.record_count)
+    return positions[known], snapshots[known]
+
+
+def _ended_by(file: DataFile, task: ChangeTask) -> int:
+    """Return the snapshot that deleted all rows that were left; a rewrite only moves them."""
+    ended = file.end_snapshot
+    return _NEVER if ended is None or ended > task.span.end or ended in task.rewrites else ended
