@@ -122,7 +122,7 @@ def _runs(sizes: list[int], span: RowSpan | None, wanted: np.ndarray | None) -> 
     for group, size in enumerate(sizes):
         is_read = span is None or span.first <= start < span.end
         if is_read and wanted is not None:
-            is_read = np.searchsorted(wanted, start) < np.searchsorted(wanted, start + size)
+            is_read = bool(np.searchsorted(wanted, start) < np.searchsorted(wanted, start + size))
         if is_read and runs and runs[-1][0][-1] == group - 1:
             runs[-1][0].append(group)
         elif is_read:
