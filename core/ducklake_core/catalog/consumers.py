@@ -57,7 +57,7 @@ def _record(database: Database, consumer: Consumer) -> None:
         found = [Consumer(*row) for row in session.query(_select_one(schema), name=consumer.name)]
         if found and found[0].table_uuid != consumer.table_uuid:
             raise InvalidInput(
-                f"consumer '{consumer.name}' reads another table (uuid {found[0].table_uuid}): choose another consumerId, "
+                f"consumer '{consumer.name}' reads another table (uuid {found[0].table_uuid}): choose another name, "
                 "or forget that one with Lake.forget_consumer",
                 consumer=consumer.name,
             )
