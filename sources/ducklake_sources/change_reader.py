@@ -12,12 +12,12 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ducklake_core.errors import InvalidInput, SchemaChanged
+from ducklake_core.errors import InvalidInput
 from ducklake_core.feed import FeedRequest, list_changes
 from ducklake_core.model import SnapshotId
 from ducklake_core.plan.change_slices import share_out
 from ducklake_core.plan.feed import SnapshotSpan
-from ducklake_sources.feed_schema import feed_columns
+from ducklake_sources.feed_schema import check_schema, feed_columns
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, feed_schema, read_partition
 from ducklake_sources.table_feed import TableFeed
@@ -48,12 +48,7 @@ class ChangeReader(DataSourceReader):
     def _plan(self, feed: TableFeed) -> list[InputPartition]:
         options = self._options
         columns = feed_columns(feed, options)
-        if feed_schema(columns.columns, with_changes=True) != self._schema:
-            raise SchemaChanged(
-                f"the columns of table '{feed.table.qualified_name}' have changed since the DataFrame was made: "
-                "make it anew with spark.read.format('ducklake')",
-                table=feed.table.qualified_name,
-            )
+        check_schema(self._schema, feed_schema(columns.columns, with_changes=True), feed.table.qualified_name)
         start = feed.start()
         if start is None:
             raise InvalidInput(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+
 from ducklake_core.errors import SchemaChanged
 from ducklake_core.model import Column, SnapshotId, TableVersion
 from ducklake_core.plan.definition import find_column
 from ducklake_sources.column_changes import ColumnChange, column_changes, told
 from ducklake_sources.options import SourceOptions
+from ducklake_sources.partitions import feed_schema
 from ducklake_sources.schema_tracking import SchemaTracking
 from ducklake_sources.table_feed import TableFeed
 
@@ -33,6 +36,31 @@ class FeedColumns:
     def _same(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         ids = {c.column_id for c in self.columns}
         return columns if self.is_all else tuple(c for c in columns if c.column_id in ids)
+
+
+def is_feed(options: SourceOptions) -> bool:
+    """Tell whether a read is one of changes, as far as its options tell: Spark does not say whether it is a stream."""
+    return options.read_change_feed or options.schema_tracking_location is not None
+
+
+def schema_of_feed(options: SourceOptions) -> T.StructType:
+    """Return the Spark schema of a feed that begins now."""
+    feed = TableFeed(options)
+    try:
+        return feed_schema(feed_columns(feed, options).columns, with_changes=options.read_change_feed)
+    finally:
+        feed.close()
+
+
+def check_schema(given: T.StructType, own: T.StructType, table: str) -> None:
+    """Refuse a schema that the user gave, or that was right when the DataFrame was made."""
+    if given != own:
+        raise SchemaChanged(
+            f"the schema of the DataFrame is not that of table '{table}': leave '.schema(…)' out and choose columns "
+            "with the option 'columns'; if the table's columns have changed since the DataFrame was made, make it anew. "
+            f"The DataFrame has {given.simpleString()}, the table has {own.simpleString()}",
+            table=table,
+        )
 
 
 def feed_columns(feed: TableFeed, options: SourceOptions) -> FeedColumns:

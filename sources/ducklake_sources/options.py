@@ -112,7 +112,6 @@ def check_table_read(options: SourceOptions) -> None:
 def check_stream(options: SourceOptions) -> None:
     """Refuse options that would not be heeded by a stream."""
     _refuse(options, _TIME_TRAVEL, "is for batch reads: a stream begins at startingVersion or startingTimestamp")
-    _refuse(options, ("netChanges",), "is for batch reads: a stream gives the changes of each snapshot")
 
 
 def _refuse(options: SourceOptions, names: tuple[str, ...], why: str) -> None:

@@ -15,13 +15,19 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ducklake_core.errors import OffsetMismatch, SchemaChanged
+from ducklake_core.errors import OffsetMismatch
 from ducklake_core.feed import FeedRequest, list_changes, list_state
 from ducklake_core.model import Consumer, Snapshot, SnapshotId
 from ducklake_core.plan.change_slices import ChangeTask, share_out
 from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error
 from ducklake_sources.admission import Limits, admit, is_relevant, skipped, up_to_change
-from ducklake_sources.feed_schema import FeedColumns, check_columns_of_start, feed_columns, last_before_change
+from ducklake_sources.feed_schema import (
+    FeedColumns,
+    check_columns_of_start,
+    check_schema,
+    feed_columns,
+    last_before_change,
+)
 from ducklake_sources.offsets import FeedOffset
 from ducklake_sources.options import ChangeType, SourceOptions
 from ducklake_sources.partitions import FeedPartition, feed_schema, read_partition
@@ -106,12 +112,8 @@ class _State:
 
     def _columns(self, schema: T.StructType) -> FeedColumns:
         found = feed_columns(self.feed, self.options)
-        if feed_schema(found.columns, with_changes=self.options.read_change_feed) != schema:
-            raise SchemaChanged(
-                f"the columns of table '{self.feed.table.qualified_name}' have changed since the DataFrame was made: "
-                "make it anew with spark.readStream.format('ducklake')",
-                table=self.feed.table.qualified_name,
-            )
+        own = feed_schema(found.columns, with_changes=self.options.read_change_feed)
+        check_schema(schema, own, self.feed.table.qualified_name)
         return found
 
     def initial(self) -> FeedOffset:

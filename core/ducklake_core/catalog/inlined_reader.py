@@ -50,22 +50,49 @@ class RowVersions:
     ends: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class RowIdRange:
+    """Row ids that follow each other: `first` is one of them, `end` is not."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedExtent:
+    """How much one inlined table holds: live rows, their row ids, and about how many bytes, ended rows included."""
+
+    rows: int
+    row_ids: RowIdRange
+    size_bytes: int
+
+
 def read_inlined_rows(
-    session: Session, inlined: InlinedTable, columns: Sequence[Column], snapshot: SnapshotId
+    session: Session,
+    inlined: InlinedTable,
+    columns: Sequence[Column],
+    snapshot: SnapshotId,
+    row_ids: RowIdRange | None = None,
 ) -> tuple[pa.Table, np.ndarray]:
-    """Return live rows with the chosen columns (as the inlined table has them), and their row ids."""
+    """Return live rows with the chosen columns (as the inlined table has them), and their row ids.
+
+    `row_ids`: only the rows that have one of them.
+    """
     table, picked = _picked(session, inlined, tuple(c.column_id for c in columns))
     statement = Statement(_live_rows(table, picked), {"snapshot": snapshot})
+    if row_ids is not None:
+        bounds = {"first_row_id": row_ids.first, "end_row_id": row_ids.end}
+        statement = Statement(_live_rows_between(table, picked), {"snapshot": snapshot, **bounds})
     if session.dialect.name == "sqlite":
         rows = session.run([statement])[0]
         return _rows_of(rows, columns, 1), _int64s(rows, 0)
     chunks: list[pa.Table] = []
-    row_ids = [np.empty(0, np.int64)]
+    found = [np.empty(0, np.int64)]
     with session.copy_out(statement) as messages:
         for copied in split_rows(messages, 1 + len(columns), READ_CHUNK_BYTES):
             chunks.append(_copied_rows(copied, columns, 1))
-            row_ids.append(copied.int64s(0))
-    ids = np.concatenate(row_ids)
+            found.append(copied.int64s(0))
+    ids = np.concatenate(found)
     if not columns or not chunks:  # Arrow forgets how many rows there are when it joins tables without columns
         return _rows_of([], columns, 1) if columns else _no_columns(len(ids)), ids
     return pa.concat_tables(chunks), ids
@@ -142,6 +169,20 @@ def count_row_versions(session: Session, names: Sequence[str], snapshot: Snapsho
     return [int(rows[0][0]) for rows in session.run(statements)] if statements else []
 
 
+def read_inlined_extents(session: Session, tables: Sequence[InlinedTable], snapshot: SnapshotId) -> list[InlinedExtent]:
+    """Return how much each of some inlined tables holds at a snapshot, without reading the rows."""
+    if not tables:
+        return []
+    sql_tables = [_picked(session, inlined, ())[0] for inlined in tables]
+    statements = [Statement(_extent(table), {"snapshot": snapshot}) for table in sql_tables]
+    statements += [Statement(queries.row_count_and_bytes(table, session.dialect.name)) for table in sql_tables]
+    found = session.run(statements)
+    return [
+        InlinedExtent(int(count), RowIdRange(int(first), int(end)), int(size))
+        for [(count, first, end)], [(_, size)] in zip(found[: len(tables)], found[len(tables) :], strict=True)
+    ]
+
+
 def _paged(database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int) -> Iterator[RowVersions]:
     with database.read() as session:
         table, picked = _picked(session, inlined, tuple(c.column_id for c in inlined.columns))
@@ -200,6 +241,19 @@ def _selected(sql_column: ColumnElement[object], column: Column, dialect: str) -
 @lru_cache(maxsize=512)
 def _live_rows(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
     return select(table.c.row_id, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
+
+
+@lru_cache(maxsize=512)
+def _live_rows_between(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
+    is_wanted = table.c.row_id >= bindparam("first_row_id"), table.c.row_id < bindparam("end_row_id")
+    return _live_rows(table, picked).where(*is_wanted)
+
+
+@lru_cache(maxsize=512)
+def _extent(table: Table) -> Select[Any]:
+    """The live rows, their least row id, and the one behind the greatest."""
+    ends = func.coalesce(func.min(table.c.row_id), 0), func.coalesce(func.max(table.c.row_id) + 1, 0)
+    return select(func.count(), *ends).select_from(table).where(queries.live_at(table))
 
 
 @lru_cache(maxsize=512)

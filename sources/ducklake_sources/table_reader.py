@@ -1,0 +1,73 @@
+"""Reads a table at one snapshot as a batch: plans slices where Spark plans, reads them on executors.
+
+What travels to executors is the reader without its table, and a partition with a slice, which says all that is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from ducklake_core import Table
+from ducklake_core.model import Column
+from ducklake_core.plan.predicates import Predicate, conjunction
+from ducklake_core.slices import Slice, read_slice
+from ducklake_sources.filters import to_predicate
+from ducklake_sources.spark_schema import SparkBatches
+
+
+class SlicePartition(InputPartition):
+    """What one task reads. Its repr has no keys and no passwords."""
+
+    def __init__(self, one: Slice) -> None:
+        super().__init__(None)
+        self.slice = one
+
+    def __repr__(self) -> str:
+        return f"SlicePartition({self.slice!r})"
+
+
+class TableReader(DataSourceReader):
+    """Reads all rows of some columns of a table."""
+
+    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
+        self.table: Table | None = table
+        self.columns = tuple(columns)
+        self.predicate: Predicate | None = None
+
+    def __getstate__(self) -> dict[str, Any]:  # Any: fixed by the pickle protocol
+        return {**self.__dict__, "table": None}  # executors need no catalog
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Share the rows out. Runs where Spark plans."""
+        if self.table is None:
+            raise AssertionError("planned on an executor")
+        names = [column.name for column in self.columns]
+        return [SlicePartition(one) for one in self.table.slices(names, self.predicate)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one slice. Runs on executors."""
+        if not isinstance(partition, SlicePartition):  # Spark's own, for a table without rows
+            return
+        batches = SparkBatches.of(self.columns)
+        for record_batch in read_slice(partition.slice):
+            yield batches.convert(record_batch)
+
+
+class FilteringTableReader(TableReader):
+    """Reads the rows that pass the filters of a query: files that cannot have any are not opened.
+
+    Spark accepts it only with `spark.sql.python.filterPushdown.enabled=true`.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 # Spark's name
+        """Take the filters that can be decided exactly, and return the others for Spark to apply."""
+        if self.table is None:
+            raise AssertionError("planned on an executor")
+        found = [(one, to_predicate(one, self.table.version.columns)) for one in filters]
+        predicates = [predicate for _, predicate in found if predicate is not None]
+        self.predicate = conjunction(*predicates) if predicates else None
+        return [one for one, predicate in found if predicate is None]
