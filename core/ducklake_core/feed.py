@@ -15,13 +15,14 @@ import pyarrow as pa
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.dialects import driver_error
-from ducklake_core.catalog.file_reader import read_changed_files
+from ducklake_core.catalog.file_reader import read_changed_files, read_data_files
 from ducklake_core.catalog.inlined_reader import RowVersions, read_inlined_changes
+from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.errors import CorruptCatalog, InvalidInput
 from ducklake_core.files.file_changes import Events, events_of, read_file_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, TableVersion
-from ducklake_core.plan.change_slices import ChangeTask, InlinedChanges
+from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges
 from ducklake_core.plan.change_types import ChangeType, change_type_array, find_net_changes, find_updates
 from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
 from ducklake_core.scan import as_table_columns
@@ -85,6 +86,39 @@ def list_changes(
                 name = request.table.qualified_name
                 raise CorruptCatalog(f"table '{name}' has no table of inlined rows: {driver_error(error)}") from error
     raise AssertionError("unreachable")  # the last attempt raises
+
+
+def list_state(database: Database, request: FeedRequest) -> ChangeTask:
+    """Return the rows that a table has at the end of the range as a task: what a feed begins with."""
+    for _ in range(_READ_ATTEMPTS):
+        try:
+            with database.read() as session:
+                return _list_state(session, request)
+        except Exception as error:  # only an inlined table that a flush dropped meanwhile is tried again
+            if not database.dialect.is_missing_table(error):
+                raise
+    raise CorruptCatalog(f"table '{request.table.qualified_name}' has no table of inlined rows")
+
+
+def _list_state(session: Session, request: FeedRequest) -> ChangeTask:
+    table, end = request.table, request.span.end
+    snapshot = read_snapshot(session, end)
+    files = [
+        ChangedFile(file, holds_new_rows=True, inlined_deletes=tuple((p, end) for p in file.inlined_deletes))
+        for file in read_data_files(session, table, end)
+    ]
+    return ChangeTask(
+        table=table.qualified_name,
+        columns=request.columns,
+        table_columns=table.columns,
+        span=request.span,
+        times=((end, snapshot.snapshot_time),),
+        rewrites=frozenset(),
+        mixed=frozenset(),
+        files=tuple(files),
+        inlined=tuple(_inlined_changes(session, request)),
+        is_state=True,
+    )
 
 
 def _list(session: Session, request: FeedRequest, on_loss: Callable[[str], object]) -> ChangeTask:

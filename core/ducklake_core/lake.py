@@ -17,6 +17,7 @@ from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog import ledger, reader
 from ducklake_core.catalog.birth import create_lake, open_lake
 from ducklake_core.catalog.committer import CommitResult, Committer
+from ducklake_core.catalog.consumers import forget_consumer, read_consumers, record_consumer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options_store import write_option
 from ducklake_core.catalog.state_reader import read_inlined_state
@@ -26,7 +27,7 @@ from ducklake_core.feed import FeedRequest, change_schema, list_changes, read_ch
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import flush_all, flush_one
-from ducklake_core.model import Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SnapshotId, SortKey
+from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SnapshotId, SortKey
 from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
@@ -338,6 +339,21 @@ class Lake:
             write(tx)
         assert tx.result is not None  # noqa: S101 # a transaction that ended well has one
         return tx.result
+
+    def consumers(self) -> list[Consumer]:
+        """Return the readers of change feeds that have a `consumerId`, and how far they have read."""
+        self._ensure_ledger()
+        return read_consumers(self.database)
+
+    def record_consumer(self, consumer: Consumer) -> None:
+        """Write how far a reader has read. Raises InvalidInput when the name is that of a reader of another table."""
+        self._ensure_ledger()
+        record_consumer(self.database, consumer)
+
+    def forget_consumer(self, name: str) -> bool:
+        """Remove a reader, so that it holds back no expiry any more; tell whether there was one."""
+        self._ensure_ledger()
+        return forget_consumer(self.database, name)
 
     def _ensure_ledger(self) -> None:
         if not self._has_ledger:

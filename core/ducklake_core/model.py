@@ -334,6 +334,25 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumer:
+    """A reader of a table's change feed, and the last snapshot that it has read."""
+
+    name: str
+    table_uuid: UUID
+    snapshot_id: SnapshotId
+    updated_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsVersion:
+    """The columns that a table has had since a snapshot."""
+
+    since: SnapshotId
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class InlinedState:
     """What a table has in the catalog instead of in files: what decides when to flush it.
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from ducklake_core.errors import InvalidInput
-
-_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+from ducklake_core.spec.quantities import parse_duration, parse_size
 
 
 class Inlined(Protocol):
@@ -84,24 +81,6 @@ def parse_count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError("a number of at least 1, or None")
     return value
-
-
-def parse_size(value: object) -> int:
-    """Return a number of bytes from a number or a text such as `64MB`; raise ValueError."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
-    if match is None or match.group(2).lower() not in _SIZES or float(match.group(1)) <= 0:
-        raise ValueError("a size such as 1048576 or '64MB'")
-    return int(float(match.group(1)) * _SIZES[match.group(2).lower()])
-
-
-def parse_duration(value: object) -> timedelta:
-    """Return a time from seconds or a text such as `5m`; raise ValueError."""
-    if isinstance(value, timedelta):
-        return value
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
-    if match is None or match.group(2).lower() not in _SECONDS:
-        raise ValueError("a number of seconds or a text such as '90s', '5m' or '1h'")
-    return timedelta(seconds=float(match.group(1)) * _SECONDS[match.group(2).lower()])
 
 
 def _parsed(problems: list[str], name: str, value: object, parse: Callable[[object], object]) -> object:

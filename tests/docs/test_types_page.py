@@ -1,4 +1,4 @@
-"""The table of `docs/types.md` says what the code does: each cell is asked of the code, of pyarrow or of Spark."""
+"""The table of `docs/types.md` says what the code does: each cell is asked of the code or of pyarrow."""
 
 import re
 from collections.abc import Iterable
@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkTypeError
-from pyspark.sql.pandas.types import from_arrow_type
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.files.parquet_form import find_unwritable, parquet_field
 from ducklake_core.model import Column
 from ducklake_core.spec.inlined import find_uninlinable, inlined_type
 from ducklake_core.spec.types import SCALARS, arrow_type, build_column, parse_type
+from ducklake_sources.spark_schema import spark_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "types.md"
 HEADER = ("DuckLake", "Arrow", "Spark", "inlined in PostgreSQL", "inlined in SQLite", "Parquet")
@@ -28,7 +27,6 @@ TYPES = (
     "map(varchar, int32)",
 )
 NONE = "–"
-SPARK_DIGITS = 38  # https://spark.apache.org/docs/latest/sql-ref-datatypes.html: DecimalType
 
 
 def test_the_table_of_types_is_what_the_code_does() -> None:
@@ -63,14 +61,10 @@ def has_values(column: Column) -> bool:
 
 
 def spark_of(column: Column) -> str:
-    """Return the type that Spark itself gives to our Arrow data, where it has one of that width."""
-    type_ = arrow_type(column)
-    storage = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
-    if pa.types.is_decimal(storage) and storage.precision > SPARK_DIGITS:
-        return NONE
+    """Return the type in which Spark reads such a column."""
     try:
-        return str(from_arrow_type(storage).simpleString()) if has_values(column) else NONE
-    except PySparkTypeError:
+        return spark_schema([column])[0].dataType.simpleString()
+    except UnsupportedType:
         return NONE
 
 

@@ -32,7 +32,7 @@ from ducklake_core.catalog import postgres_values, queries, sqlite_values
 from ducklake_core.catalog.database import Database, Row, Session, Statement
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
 from ducklake_core.catalog.postgres_cells import CopiedRows, split_rows
-from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId
+from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, TableVersion
 from ducklake_core.plan.feed import SnapshotSpan
 
 READ_CHUNK_BYTES = 64 * 2**20
@@ -86,6 +86,22 @@ def read_inlined_changes(
             numbers = (copied.int64s(0), copied.int64s(1), copied.int64s(2))
             chunks.append(RowVersions(_copied_rows(copied, columns, 3), *numbers))
     return _joined(chunks, columns)
+
+
+def count_inlined_changes(session: Session, table: TableVersion, span: SnapshotSpan) -> Iterator[tuple[int, int]]:
+    """Yield how many inlined row versions each snapshot of a range began, and how many it ended."""
+    dialect, schema = session.dialect.name, session.database.url.metadata_schema
+    tables = [inlined_table(t.name, (), dialect, schema) for t in table.inlined_tables]
+    marks = [mark for t in tables for mark in (t.c.begin_snapshot, t.c.end_snapshot)]
+    statements = [Statement(_count_by(mark), {"start": span.start, "end": span.end}) for mark in marks]
+    for rows in session.run(statements) if statements else ():
+        yield from ((row[0], row[1]) for row in rows)
+
+
+@lru_cache(maxsize=512)
+def _count_by(mark: ColumnElement[int]) -> Select[int, int]:
+    start, end = (bindparam(name, type_=BigInteger) for name in ("start", "end"))
+    return select(mark, func.count()).where(mark > start, mark <= end).group_by(mark)
 
 
 def _joined(chunks: Sequence[RowVersions], columns: Sequence[Column]) -> RowVersions:

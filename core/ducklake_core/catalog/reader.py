@@ -17,6 +17,7 @@ from ducklake_core.errors import CorruptCatalog, InvalidInput, ObjectNotFound
 from ducklake_core.model import (
     Column,
     ColumnId,
+    ColumnsVersion,
     InlinedTable,
     Partitioning,
     PartitionKey,
@@ -136,6 +137,13 @@ def find_table_by_id(session: Session, table_id: TableId, snapshot: SnapshotId, 
     """Return the table with an id at a snapshot, None when it is not live there."""
     rows = session.query(queries.table_numbered(session.tables), snapshot=snapshot, table_id=table_id)
     return _load(session, rows[0], snapshot, data_path) if rows else None
+
+
+def read_columns_versions(session: Session, table_id: TableId, table_name: str) -> list[ColumnsVersion]:
+    """Return all columns that a table has ever had, oldest first: no expiry removes them while the table lives."""
+    rows = session.query(queries.of_table(session.tables, "ducklake_column"), table_id=table_id)
+    bounds = {bound for row in rows for bound in row[1:3] if bound is not None}
+    return [ColumnsVersion(SnapshotId(b), columns_at(rows, b, table_name)) for b in sorted(bounds)]
 
 
 def read_tables(session: Session, snapshot: SnapshotId, data_path: str) -> list[TableVersion]:

@@ -47,6 +47,11 @@ def events_of(
 ) -> Iterator[Events]:
     """Yield what happened in a range to rows of which it is known when they were inserted and deleted."""
     span = task.span
+    if task.is_state:
+        there = (born <= span.end) & (gone > span.end)
+        if there.any():
+            yield Events(rows, row_ids, np.full(len(born), span.end), is_delete=False).filter(there)
+        return
     seen = born != gone
     inserted = seen & (born > span.start) & (born <= span.end)
     if task.rewrites:

@@ -61,6 +61,7 @@ class ChangeTask:
     other_files: tuple[ChangedFile, ...] = ()
     other_inlined: tuple[InlinedChanges, ...] = ()
     net: bool = False
+    is_state: bool = False  # no changes, but the rows that are there at the end of the span, as if inserted by it
 
     @property
     def rows(self) -> int:

@@ -1,0 +1,99 @@
+"""The readers of change feeds and how far they have read: a table of ours, which the reference ignores.
+
+Our own expiry never passes the slowest consumer that is alive; one that has not been heard of for long is not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Delete, Insert, Select, Update, bindparam, delete, insert, select, update
+
+from ducklake_core.catalog.database import Database, Statement
+from ducklake_core.catalog.ledger import ledger_tables
+from ducklake_core.errors import ContentionError, InvalidInput
+from ducklake_core.model import Consumer
+from ducklake_core.retries import commit_retries
+
+
+def read_consumers(database: Database) -> list[Consumer]:
+    """Return all consumers, by name; those that have expired, too."""
+    with database.read() as session:
+        return [Consumer(*row) for row in session.query(_select(database.url.metadata_schema))]
+
+
+def record_consumer(database: Database, consumer: Consumer) -> None:
+    """Write how far a consumer has read. Raises InvalidInput when the name is that of a reader of another table."""
+    for attempt in commit_retries():
+        with attempt:
+            try:
+                _record(database, consumer)
+            except Exception as error:  # only a lost race is renamed
+                if database.dialect.is_contention(error):
+                    raise ContentionError(f"another process writes consumer '{consumer.name}'") from error
+                raise
+
+
+def forget_consumer(database: Database, name: str) -> bool:
+    """Remove a consumer; tell whether there was one."""
+    schema = database.url.metadata_schema
+    with database.write() as session:
+        found = session.query(_select_one(schema), name=name)
+        session.write_and_commit([Statement(_delete(schema), {"key": name})])
+    return bool(found)
+
+
+def _record(database: Database, consumer: Consumer) -> None:
+    schema = database.url.metadata_schema
+    values: dict[str, Any] = {  # Any: each column is of its own type
+        "consumer": consumer.name,
+        "table_uuid": consumer.table_uuid,
+        "snapshot_id": consumer.snapshot_id,
+        "updated_at": consumer.updated_at,
+        "expires_at": consumer.expires_at,
+    }
+    with database.write() as session:
+        found = [Consumer(*row) for row in session.query(_select_one(schema), name=consumer.name)]
+        if found and found[0].table_uuid != consumer.table_uuid:
+            raise InvalidInput(
+                f"consumer '{consumer.name}' reads another table (uuid {found[0].table_uuid}): choose another name, "
+                "or forget that one with Lake.forget_consumer",
+                consumer=consumer.name,
+            )
+        if found:
+            session.write_and_commit([Statement(_update(schema), {**values, "key": consumer.name})])
+        else:
+            session.write_and_commit([Statement(_insert(schema), values)])
+
+
+@cache
+def _select(schema: str | None) -> Select[Any]:
+    consumers = ledger_tables(schema).consumers
+    return select(consumers).order_by(consumers.c.consumer)
+
+
+@cache
+def _select_one(schema: str | None) -> Select[Any]:
+    return _select(schema).where(ledger_tables(schema).consumers.c.consumer == bindparam("name"))
+
+
+@cache
+def _insert(schema: str | None) -> Insert:
+    return insert(ledger_tables(schema).consumers)
+
+
+@cache
+def _update(schema: str | None) -> Update:
+    consumers = ledger_tables(schema).consumers
+    return (
+        update(consumers)
+        .where(consumers.c.consumer == bindparam("key"))
+        .values({c.name: bindparam(c.name) for c in consumers.columns})
+    )
+
+
+@cache
+def _delete(schema: str | None) -> Delete:
+    consumers = ledger_tables(schema).consumers
+    return delete(consumers).where(consumers.c.consumer == bindparam("key"))

@@ -1,0 +1,90 @@
+"""How far a micro-batch may read: whole snapshots, within the limits, and none that the reader does not take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ducklake_core.errors import RowsChanged
+from ducklake_core.plan.feed import TableSnapshot
+from ducklake_sources.options import SourceOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """About how much a snapshot has changed."""
+
+    rows: float = 0
+    bytes: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one micro-batch; None: no limit. Soft: one snapshot is always admitted, however large."""
+
+    versions: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+    @property
+    def need_sizes(self) -> bool:
+        return self.rows is not None or self.bytes is not None
+
+    @property
+    def is_none(self) -> bool:
+        return self.versions is None and not self.need_sizes
+
+
+def is_relevant(snapshot: TableSnapshot) -> bool:
+    """Tell whether a snapshot may have changed rows of the table."""
+    return snapshot.inserts or snapshot.deletes
+
+
+def admit(snapshots: Sequence[TableSnapshot], sizes: Mapping[int, Size], limits: Limits) -> Sequence[TableSnapshot]:
+    """Return the first of the snapshots, which are in order, as many as the limits allow."""
+    versions, rows, size = 0, 0.0, 0.0
+    for index, snapshot in enumerate(snapshots):
+        if not is_relevant(snapshot):
+            continue
+        found = sizes.get(snapshot.snapshot_id, Size())
+        versions, rows, size = versions + 1, rows + found.rows, size + found.bytes
+        is_over = (
+            (limits.versions is not None and versions > limits.versions)
+            or (limits.rows is not None and rows > limits.rows)
+            or (limits.bytes is not None and size > limits.bytes)
+        )
+        if is_over and versions > 1:
+            return snapshots[:index]
+    return snapshots
+
+
+def up_to_change(snapshots: Sequence[TableSnapshot], options: SourceOptions, table: str) -> Sequence[TableSnapshot]:
+    """Return the snapshots before the first one that a reader of inserts does not take; raise RowsChanged at it."""
+    if options.read_change_feed:
+        return snapshots
+    for index, snapshot in enumerate(snapshots):
+        if not _is_refused(snapshot, options):
+            continue
+        if any(is_relevant(s) for s in snapshots[:index]):
+            return snapshots[:index]
+        raise RowsChanged(
+            f"snapshot {snapshot.snapshot_id} has updated or deleted rows of table '{table}', and this stream takes "
+            "only inserted rows: read all changes with readChangeFeed=true, pass over snapshots that change rows with "
+            "skipChangeCommits=true, or over those that only delete with ignoreDeletes=true",
+            table=table,
+            snapshot=snapshot.snapshot_id,
+        )
+    return snapshots
+
+
+def skipped(snapshots: Sequence[TableSnapshot], options: SourceOptions) -> frozenset[int]:
+    """Return the snapshots whose inserted rows are passed over, too, because they also change rows."""
+    if options.read_change_feed or not options.skip_change_commits:
+        return frozenset()
+    return frozenset(s.snapshot_id for s in snapshots if s.deletes)
+
+
+def _is_refused(snapshot: TableSnapshot, options: SourceOptions) -> bool:
+    if not snapshot.deletes or options.skip_change_commits:
+        return False
+    return not options.ignore_deletes or snapshot.inserts

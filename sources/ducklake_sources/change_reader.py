@@ -1,0 +1,75 @@
+"""A range of changes as a batch: `spark.read.format("ducklake").option("readChangeFeed", "true")`.
+
+Made and planned on the driver; only `read` runs on executors.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from ducklake_core.errors import InvalidInput, SchemaChanged
+from ducklake_core.feed import FeedRequest, list_changes
+from ducklake_core.model import SnapshotId
+from ducklake_core.plan.change_slices import share_out
+from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_sources.feed_schema import feed_columns
+from ducklake_sources.options import SourceOptions
+from ducklake_sources.partitions import FeedPartition, feed_schema, read_partition
+from ducklake_sources.table_feed import TableFeed
+
+_log = logging.getLogger(__name__)
+
+
+class ChangeReader(DataSourceReader):
+    """Reads the changes from startingVersion to endingVersion, both included."""
+
+    def __init__(self, options: SourceOptions, schema: T.StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ask the catalog for everything that the executors need."""
+        feed = TableFeed(self._options)
+        try:
+            return self._plan(feed)
+        finally:
+            feed.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, FeedPartition):  # Spark's own, when there is nothing to read
+            return iter(())
+        return read_partition(partition)
+
+    def _plan(self, feed: TableFeed) -> list[InputPartition]:
+        options = self._options
+        columns = feed_columns(feed, options)
+        if feed_schema(columns.columns, with_changes=True) != self._schema:
+            raise SchemaChanged(
+                f"the columns of table '{feed.table.qualified_name}' have changed since the DataFrame was made: "
+                "make it anew with spark.read.format('ducklake')",
+                table=feed.table.qualified_name,
+            )
+        start = feed.start()
+        if start is None:
+            raise InvalidInput(
+                "a change feed needs its beginning: give startingVersion (a snapshot id, or 'earliest') or "
+                "startingTimestamp"
+            )
+        end = feed.snapshot(feed.end() or feed.head().snapshot_id)
+        span = SnapshotSpan(SnapshotId(start), end.snapshot_id)
+        if span.start >= span.end:
+            return []
+        request = FeedRequest(
+            feed.table_at(end),
+            columns.columns,
+            span,
+            net=options.net_changes,
+            accept_loss=not options.fail_on_data_loss,
+        )
+        task = list_changes(feed.lake.database, request, on_loss=_log.warning)
+        return [FeedPartition(feed.lake.data_path, part, options.change_types) for part in share_out(task)]

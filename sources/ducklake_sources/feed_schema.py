@@ -1,0 +1,106 @@
+"""Which columns a feed has: fixed when a query begins, and since which snapshot they are so. Runs on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ducklake_core.errors import SchemaChanged
+from ducklake_core.model import Column, SnapshotId, TableVersion
+from ducklake_core.plan.definition import find_column
+from ducklake_sources.column_changes import ColumnChange, column_changes, told
+from ducklake_sources.options import SourceOptions
+from ducklake_sources.schema_tracking import SchemaTracking
+from ducklake_sources.table_feed import TableFeed
+
+
+@dataclass(frozen=True, slots=True)
+class FeedColumns:
+    """The columns of a feed, as the table had them at a snapshot."""
+
+    columns: tuple[Column, ...]
+    as_of: SnapshotId
+    is_all: bool  # not only some of the table's columns
+
+    def changes_to(self, columns: tuple[Column, ...]) -> list[ColumnChange]:
+        """Return how other columns of the table differ from these."""
+        return list(column_changes(self.columns, self._same(columns)))
+
+    def changes_from(self, columns: tuple[Column, ...]) -> list[ColumnChange]:
+        """Return how these differ from other columns of the table."""
+        return list(column_changes(self._same(columns), self.columns))
+
+    def _same(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        ids = {c.column_id for c in self.columns}
+        return columns if self.is_all else tuple(c for c in columns if c.column_id in ids)
+
+
+def feed_columns(feed: TableFeed, options: SourceOptions) -> FeedColumns:
+    """Return the columns that a query which begins now has.
+
+    Those of the newest snapshot, or of the end of the range; with a schemaTrackingLocation those recorded there, at
+    first the ones of where the feed begins.
+    """
+    head = feed.head()
+    feed.table_at(head)
+    at = feed.end() or head.snapshot_id
+    if options.schema_tracking_location is not None:
+        tracking = SchemaTracking.of(options.schema_tracking_location)
+        recorded = tracking.last(feed.table)
+        if recorded is None:
+            start = feed.start()
+            recorded = head.snapshot_id if start is None else SnapshotId(max(start + 1, feed.table.begin_snapshot))
+            tracking.record(feed.table, recorded)
+        at = recorded
+    return FeedColumns(_chosen(feed.with_columns(feed.columns_at(at)), options.columns), at, options.columns is None)
+
+
+def _chosen(table: TableVersion, names: Sequence[str] | None) -> tuple[Column, ...]:
+    return table.columns if names is None else tuple(find_column(table, [name]) for name in names)
+
+
+def check_columns_of_start(feed: TableFeed, columns: FeedColumns, start: SnapshotId) -> None:
+    """Refuse to go on with columns that those of the last batch are not found in."""
+    if start >= columns.as_of:
+        return
+    before = feed.columns_at(max(start, feed.table.begin_snapshot))
+    breaking = [change for change in columns.changes_from(before) if change.is_breaking]
+    if breaking:
+        raise SchemaChanged(
+            f"cannot go on after snapshot {start} of table '{feed.table.qualified_name}': since then "
+            f"{told(breaking)}. To go through these changes one by one, restart the query with schemaTrackingLocation "
+            f"set to an empty directory and startingVersion={start + 1}; to read the table as it is now, use a new "
+            "checkpoint",
+            table=feed.table.qualified_name,
+            snapshot=start,
+        )
+
+
+def last_before_change(feed: TableFeed, columns: FeedColumns, start: SnapshotId, end: SnapshotId) -> SnapshotId:
+    """Return the last snapshot of a range that has the query's columns; raise SchemaChanged when none has.
+
+    With a schemaTrackingLocation the new columns are recorded there first: the query goes on when it is restarted.
+    """
+    later = [v for v in feed.columns_versions() if columns.as_of < v.since <= end]
+    changed = [(v.since, columns.changes_to(v.columns)) for v in later]
+    since, changes = next(((since, found) for since, found in changed if found), (None, []))
+    if since is None:
+        return end
+    if since - 1 > start:
+        return SnapshotId(since - 1)
+    location = feed.options.schema_tracking_location
+    remedy = "restart the query to go on with the new columns"
+    if location is not None:
+        SchemaTracking.of(location).record(feed.table, since)
+        remedy = f"they are recorded in '{location}': restart the query to go on with them"
+    elif any(change.is_breaking for change in changes):
+        remedy = (
+            f"restart the query with schemaTrackingLocation set to an empty directory and startingVersion={start + 1} "
+            "to go on with the new columns, or use a new checkpoint"
+        )
+    raise SchemaChanged(
+        f"the columns of table '{feed.table.qualified_name}' changed in snapshot {since}: {told(changes)}. All changes "
+        f"before it were read; {remedy}",
+        table=feed.table.qualified_name,
+        snapshot=since,
+    )

@@ -1,0 +1,82 @@
+"""The offset of a change feed: which table, and the last snapshot of it that was read. Pure.
+
+Spark keeps offsets as JSON in checkpoints, for years: a reader refuses one that it does not understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+from uuid import UUID
+
+from ducklake_core.errors import OffsetMismatch
+from ducklake_core.model import Snapshot, SnapshotId
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOffset:
+    """All changes up to and with `snapshot_id` were read.
+
+    `is_initial`: nothing was, and what comes first is the table itself. `lost_snapshots`: how many snapshots of this
+    feed had expired before they were read, since its beginning, for those who accept that.
+    """
+
+    table_uuid: UUID
+    snapshot_id: SnapshotId
+    schema_version: int
+    is_initial: bool = False
+    lost_snapshots: int = 0
+
+    @classmethod
+    def at(cls, table_uuid: UUID, snapshot: Snapshot) -> Self:
+        return cls(table_uuid, snapshot.snapshot_id, snapshot.schema_version)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Self:  # Any: JSON
+        """Return the offset of its JSON; raise OffsetMismatch for what is none, or one of another release."""
+        if given.get("v") != VERSION:
+            raise OffsetMismatch(
+                f"cannot go on from offset {dict(given)}: it has version {given.get('v')!r}, and this release reads "
+                f"version {VERSION}; use the release that wrote the checkpoint, or a new checkpoint",
+                offset=dict(given),
+            )
+        try:
+            return cls(
+                table_uuid=UUID(given["table_uuid"]),
+                snapshot_id=SnapshotId(int(given["snapshot_id"])),
+                schema_version=int(given["schema_version"]),
+                is_initial=bool(given.get("initial", False)),
+                lost_snapshots=int(given.get("lost_snapshots", 0)),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise OffsetMismatch(
+                f"cannot go on from offset {dict(given)}: it is not one of a DuckLake table ({error}); "
+                "is the checkpoint that of another source?",
+                offset=dict(given),
+            ) from error
+
+    def to_json(self) -> dict[str, Any]:  # Any: JSON
+        """Return what Spark keeps."""
+        found: dict[str, Any] = {
+            "v": VERSION,
+            "table_uuid": str(self.table_uuid),
+            "snapshot_id": self.snapshot_id,
+            "schema_version": self.schema_version,
+        }
+        if self.is_initial:
+            found["initial"] = True
+        if self.lost_snapshots:
+            found["lost_snapshots"] = self.lost_snapshots
+        return found
+
+    def moved_to(self, snapshot_id: SnapshotId, schema_version: int, lost_snapshots: int = 0) -> FeedOffset:
+        return replace(
+            self,
+            snapshot_id=snapshot_id,
+            schema_version=schema_version,
+            is_initial=False,
+            lost_snapshots=self.lost_snapshots + lost_snapshots,
+        )

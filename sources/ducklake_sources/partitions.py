@@ -1,0 +1,62 @@
+"""What an executor is told to read of a change feed, and how it reads it. Needs no catalog there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+from pyspark.sql.datasource import InputPartition
+
+from ducklake_core.errors import DuckLakeError
+from ducklake_core.feed import CHANGE_FIELDS, CHANGE_TYPE, read_changes
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column
+from ducklake_core.plan.change_slices import ChangeTask
+from ducklake_sources.options import ChangeType
+from ducklake_sources.spark_schema import SparkBatches, spark_schema
+
+CHANGE_COLUMNS = (
+    T.StructField("_change_type", T.StringType()),
+    T.StructField("_commit_version", T.LongType()),
+    T.StructField("_commit_timestamp", T.TimestampType()),
+    T.StructField("_rowid", T.LongType()),
+)
+
+
+@dataclass(frozen=True)
+class FeedPartition(InputPartition):
+    """Some changes. `kinds` None: the rows alone, without what tells of the change."""
+
+    root: str
+    task: ChangeTask
+    kinds: frozenset[ChangeType] | None
+
+
+def feed_schema(columns: Sequence[Column], *, with_changes: bool) -> T.StructType:
+    """Return the Spark schema of a feed."""
+    return T.StructType([*spark_schema(columns).fields, *(CHANGE_COLUMNS if with_changes else ())])
+
+
+def read_partition(partition: FeedPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition as Spark demands them; errors name the table."""
+    task, kinds = partition.task, partition.kinds
+    batches = SparkBatches.of(task.columns, () if kinds is None else CHANGE_COLUMNS)
+    wanted = pa.array([kind.value for kind in kinds or (ChangeType.INSERT,)])
+    is_all = kinds == frozenset(ChangeType)
+    try:
+        for record_batch in read_changes(Storage.of(partition.root), task):
+            rows = record_batch
+            if not is_all:
+                rows = rows.filter(pc.is_in(rows.column(CHANGE_TYPE), wanted))
+            if kinds is None:
+                rows = rows.select(list(range(rows.num_columns - len(CHANGE_FIELDS))))
+            if rows.num_rows:
+                yield batches.convert(rows)
+    except DuckLakeError as error:
+        span = f"after snapshot {task.span.start} up to {task.span.end}"
+        raise type(error)(
+            f"cannot read the changes of table '{task.table}' {span}: {error.message}", **error.facts
+        ) from error

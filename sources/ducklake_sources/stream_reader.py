@@ -1,0 +1,282 @@
+"""The change feed as a stream: `spark.readStream.format("ducklake")`.
+
+Spark calls it on the driver, in a Python process of its own; only `read` runs on executors, where it has no state.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from ducklake_core.errors import OffsetMismatch, SchemaChanged
+from ducklake_core.feed import FeedRequest, list_changes, list_state
+from ducklake_core.model import Consumer, Snapshot, SnapshotId
+from ducklake_core.plan.change_slices import ChangeTask, share_out
+from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error
+from ducklake_sources.admission import Limits, admit, is_relevant, skipped, up_to_change
+from ducklake_sources.feed_schema import FeedColumns, check_columns_of_start, feed_columns, last_before_change
+from ducklake_sources.offsets import FeedOffset
+from ducklake_sources.options import ChangeType, SourceOptions
+from ducklake_sources.partitions import FeedPartition, feed_schema, read_partition
+from ducklake_sources.spark_versions import AvailableNow, is_unlimited, read_limit
+from ducklake_sources.table_feed import TableFeed
+
+_log = logging.getLogger(__name__)
+# A stream of a table that nothing happens to still moves on, now and then, so that no expiry of what it need not read
+# becomes a gap.
+_QUIET_SNAPSHOTS = 1000
+_QUIET_TIME = timedelta(minutes=1)
+_HEARTBEATS_PER_EXPIRATION = 20
+
+
+class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc] # by Spark's version
+    """Reads what each snapshot has changed, in order, every one exactly once."""
+
+    def __init__(self, options: SourceOptions, schema: T.StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._state: _State | None = None
+
+    def __getstate__(self) -> dict[str, Any]:  # Any: what Python keeps
+        return {**self.__dict__, "_state": None}
+
+    @property
+    def _running(self) -> _State:
+        if self._state is None:
+            self._state = _State(self._options, self._schema)
+        return self._state
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 # Spark's name; Any: JSON
+        return self._running.initial().to_json()
+
+    def latestOffset(  # noqa: N802 # Spark's name
+        self,
+        start: Mapping[str, Any] | None = None,  # Any: JSON; none before Spark 4.2
+        limit: Any = None,  # Any: Spark's ReadLimit, which older ones do not have
+    ) -> dict[str, Any]:
+        """Return the end of the next batch, or its start when there is nothing to read."""
+        position = None if start is None else FeedOffset.parse(start)
+        return self._running.latest(position, has_limits=not is_unlimited(limit)).to_json()
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 # Spark's name; Any: see latestOffset
+        return read_limit(self._options)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 # Spark's name; Any: JSON
+        """Tell progress reports where the lake is, whether or not it was read."""
+        return self._running.newest().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 # Spark's name
+        self._running.end_at_head()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:  # Any: JSON
+        return self._running.plan(FeedOffset.parse(start), FeedOffset.parse(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, FeedPartition)  # noqa: S101 # what `partitions` returns
+        return read_partition(partition)
+
+    def commit(self, end: Mapping[str, Any]) -> None:  # Any: JSON
+        self._running.record(FeedOffset.parse(end), is_news=True)
+
+    def stop(self) -> None:
+        if self._state is not None:
+            self._state.feed.close()
+
+
+class _State:
+    """What the driver's process knows while the query runs."""
+
+    def __init__(self, options: SourceOptions, schema: T.StructType) -> None:
+        self.options = options
+        self.feed = TableFeed(options)
+        self.columns = self._columns(schema)
+        self.last_end = self.feed.end()
+        self.position: FeedOffset | None = None  # where the last batch ended, as far as this process knows
+        self.quiet_until = SnapshotId(-1)  # no snapshot after the position up to this one has changed the table
+        self.moved_at = datetime.now(UTC)
+        self.heard_at: datetime | None = None
+        self.told_end: SnapshotId | None = None
+
+    def _columns(self, schema: T.StructType) -> FeedColumns:
+        found = feed_columns(self.feed, self.options)
+        if feed_schema(found.columns, with_changes=self.options.read_change_feed) != schema:
+            raise SchemaChanged(
+                f"the columns of table '{self.feed.table.qualified_name}' have changed since the DataFrame was made: "
+                "make it anew with spark.readStream.format('ducklake')",
+                table=self.feed.table.qualified_name,
+            )
+        return found
+
+    def initial(self) -> FeedOffset:
+        start = self.feed.start()
+        offset = FeedOffset(self.feed.table.table_uuid, SnapshotId(-1), 0, is_initial=True)
+        if start is not None:
+            schema_version = self.feed.history(SnapshotSpan(SnapshotId(start - 1), start)).snapshots
+            offset = offset.moved_to(start, schema_version[0].schema_version if schema_version else 0)
+        self.position = offset
+        return offset
+
+    def newest(self) -> FeedOffset:
+        return FeedOffset.at(self.feed.table.table_uuid, self.feed.head())
+
+    def end_at_head(self) -> None:
+        """Read nothing that comes from now on."""
+        head = self.feed.head().snapshot_id
+        self.last_end = head if self.last_end is None else min(self.last_end, head)
+
+    # ---- how far to read
+
+    def latest(self, start: FeedOffset | None, *, has_limits: bool) -> FeedOffset:
+        start = start or self.position
+        head = self.feed.head()
+        self.feed.table_at(head)
+        end = head.snapshot_id if self.last_end is None else min(head.snapshot_id, self.last_end)
+        if start is None:
+            return self._without_start(end)
+        self._check(start, head)
+        self.record(start, is_news=False)
+        if start.is_initial:
+            return self._after_state(start, end)
+        if end <= max(start.snapshot_id, self.quiet_until if start == self.position else 0):
+            return start
+        return self._after_changes(start, end, has_limits=has_limits)
+
+    def _without_start(self, end: SnapshotId) -> FeedOffset:
+        """Return the end when only Spark knows the start: before 4.2, after a restart with nothing to do again.
+
+        Columns that change stop the feed: told the same end twice, Spark has read up to there already.
+        """
+        last = last_before_change(self.feed, self.columns, SnapshotId(self.columns.as_of - 1), end)
+        if last < end and last == self.told_end:
+            last_before_change(self.feed, self.columns, last, end)
+        self.told_end = last
+        return FeedOffset.at(self.feed.table.table_uuid, self.feed.snapshot(last))
+
+    def _after_state(self, start: FeedOffset, end: SnapshotId) -> FeedOffset:
+        last = last_before_change(self.feed, self.columns, SnapshotId(-1), end)
+        return start.moved_to(last, self.feed.snapshot(last).schema_version)
+
+    def _after_changes(self, start: FeedOffset, end: SnapshotId, *, has_limits: bool) -> FeedOffset:
+        check_columns_of_start(self.feed, self.columns, start.snapshot_id)
+        history = self.feed.history(SnapshotSpan(start.snapshot_id, end))
+        gap = find_gap(history, self.feed.table.begin_snapshot)
+        if gap is not None and self.options.fail_on_data_loss:
+            raise gap_error(self.feed.table.qualified_name, history.span, gap)
+        if not any(is_relevant(s) for s in history.snapshots) and gap is None:
+            return self._quiet(start, history)
+        last = self._last_before_change(start, history)
+        snapshots = [s for s in history.snapshots if s.snapshot_id <= last]
+        snapshots = list(up_to_change(snapshots, self.options, self.feed.table.qualified_name))
+        limits = self._limits() if has_limits else Limits()
+        sizes = self.feed.sizes(history) if limits.need_sizes else {}
+        admitted = admit(snapshots, sizes, limits)
+        lost = 0 if gap is None else gap[1] - gap[0] + 1
+        return start.moved_to(admitted[-1].snapshot_id, admitted[-1].schema_version, lost)
+
+    def _last_before_change(self, start: FeedOffset, history: History) -> SnapshotId:
+        last = history.snapshots[-1]
+        if start.snapshot_id >= self.columns.as_of and start.schema_version == last.schema_version:
+            return last.snapshot_id  # no definition has changed
+        return last_before_change(self.feed, self.columns, start.snapshot_id, last.snapshot_id)
+
+    def _quiet(self, start: FeedOffset, history: History) -> FeedOffset:
+        """Stay where we are: a batch without rows is work for nothing. But not for ever."""
+        last = history.snapshots[-1]
+        is_long = last.snapshot_id - start.snapshot_id >= _QUIET_SNAPSHOTS
+        if is_long or datetime.now(UTC) - self.moved_at >= _QUIET_TIME or self.last_end is not None:
+            return start.moved_to(last.snapshot_id, last.schema_version)
+        if start == self.position:
+            self.quiet_until = last.snapshot_id
+        return start
+
+    def _limits(self) -> Limits:
+        options = self.options
+        return Limits(options.max_versions_per_trigger, options.max_rows_per_trigger, options.max_bytes_per_trigger)
+
+    def _check(self, start: FeedOffset, head: Snapshot) -> None:
+        table = self.feed.table
+        if start.table_uuid != table.table_uuid:
+            raise OffsetMismatch(
+                f"the checkpoint is of a table with uuid {start.table_uuid}, but '{table.qualified_name}' has "
+                f"{table.table_uuid}: it was dropped and created anew, or the checkpoint is another stream's. "
+                "Use a new checkpoint to read this table",
+                table=table.qualified_name,
+            )
+        if start.snapshot_id > head.snapshot_id:
+            raise OffsetMismatch(
+                f"the checkpoint has read table '{table.qualified_name}' up to snapshot {start.snapshot_id}, but the "
+                f"newest one is {head.snapshot_id}: the catalog was restored from a backup. What was read of the lost "
+                "snapshots cannot be taken back; use a new checkpoint to read the table as it is now",
+                table=table.qualified_name,
+                snapshot=start.snapshot_id,
+                head=head.snapshot_id,
+            )
+
+    # ---- what to read
+
+    def plan(self, start: FeedOffset, end: FeedOffset) -> list[InputPartition]:
+        self._check(start, self.feed.head())
+        self._move_to(end)
+        if start.is_initial:  # what it begins with must not expire meanwhile
+            self.record(start.moved_to(SnapshotId(end.snapshot_id - 1), end.schema_version), is_news=True)
+        if start.snapshot_id == end.snapshot_id and not start.is_initial:
+            return []
+        snapshot = self.feed.snapshot(end.snapshot_id) if self._is_there(end) else self.feed.head()
+        table = self.feed.table_at(snapshot)
+        span = SnapshotSpan(start.snapshot_id, end.snapshot_id)
+        options = self.options
+        request = FeedRequest(
+            table, self.columns.columns, span, net=options.net_changes, accept_loss=not options.fail_on_data_loss
+        )
+        if start.is_initial:
+            task = list_state(self.feed.lake.database, request)
+        else:
+            check_columns_of_start(self.feed, self.columns, start.snapshot_id)
+            task = list_changes(self.feed.lake.database, request, on_loss=_log.warning)
+        task = self._without_skipped(task)
+        kinds: frozenset[ChangeType] | None = options.change_types if options.read_change_feed else None
+        return [FeedPartition(self.feed.lake.data_path, part, kinds) for part in share_out(task)]
+
+    def _is_there(self, end: FeedOffset) -> bool:
+        return bool(self.feed.history(SnapshotSpan(SnapshotId(end.snapshot_id - 1), end.snapshot_id)).snapshots)
+
+    def _without_skipped(self, task: ChangeTask) -> ChangeTask:
+        if self.options.read_change_feed or task.is_state:
+            return task
+        snapshots = self.feed.history(task.span).snapshots
+        passed_over = skipped(snapshots, self.options)
+        files = tuple(f for f in task.files if f.holds_new_rows)
+        return replace(task, files=files, rewrites=task.rewrites | passed_over, mixed=frozenset())
+
+    def _move_to(self, end: FeedOffset) -> None:
+        self.position, self.moved_at, self.quiet_until = end, datetime.now(UTC), SnapshotId(-1)
+
+    # ---- who reads
+
+    def record(self, offset: FeedOffset, *, is_news: bool) -> None:
+        """Write how far this consumer has read; without news, only now and then, to show that it is alive."""
+        options = self.options
+        if options.consumer_id is None or offset.is_initial:
+            return
+        now = datetime.now(UTC)
+        is_due = (
+            self.heard_at is None or now - self.heard_at >= options.consumer_expiration / _HEARTBEATS_PER_EXPIRATION
+        )
+        if is_news or is_due:
+            self.heard_at = now
+            self.feed.lake.record_consumer(
+                Consumer(
+                    options.consumer_id,
+                    self.feed.table.table_uuid,
+                    offset.snapshot_id,
+                    now,
+                    now + options.consumer_expiration,
+                )
+            )

@@ -1,0 +1,142 @@
+"""A table as a change feed sees it: its head, its snapshots, the columns it had and has. Runs on the driver.
+
+The table is found by name once, and by its id from then on: a rename changes nothing for a feed that runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from ducklake_core import Lake
+from ducklake_core.catalog import reader
+from ducklake_core.catalog.file_reader import read_changed_files
+from ducklake_core.catalog.inlined_reader import count_inlined_changes
+from ducklake_core.errors import InvalidInput, OffsetMismatch
+from ducklake_core.feed import read_history
+from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, TableVersion
+from ducklake_core.plan.feed import History, SnapshotSpan, find_gap
+from ducklake_sources.admission import Size
+from ducklake_sources.options import SourceOptions, Start
+
+
+class TableFeed:
+    """One table of one lake. Definitions are read again only when the lake's schema version moves."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self.lake = Lake.open(options.catalog, metadata_schema=options.metadata_schema, data_path=options.data_path)
+        found = self.lake.table(options.table)
+        self.table: TableVersion = found.version
+        self._at: Snapshot = found.snapshot
+
+    def close(self) -> None:
+        self.lake.close()
+
+    def head(self) -> Snapshot:
+        """Return the newest snapshot."""
+        with self.lake.database.read() as session:
+            return reader.read_head(session)
+
+    def table_at(self, snapshot: Snapshot) -> TableVersion:
+        """Return the table as a snapshot has it; raise OffsetMismatch when it was dropped."""
+        if (snapshot.schema_version, snapshot.snapshot_id >= self._at.snapshot_id) != (self._at.schema_version, True):
+            with self.lake.database.read() as session:
+                found = reader.find_table_by_id(session, self.table.table_id, snapshot.snapshot_id, self.lake.data_path)
+            if found is None or found.table_uuid != self.table.table_uuid:
+                raise OffsetMismatch(
+                    f"table '{self.table.qualified_name}' is not there at snapshot {snapshot.snapshot_id}: it was "
+                    "dropped. A table created anew under its name is another one: read it with a new checkpoint",
+                    table=self.table.qualified_name,
+                    snapshot=snapshot.snapshot_id,
+                )
+            self.table, self._at = found, snapshot
+        return self.table
+
+    def snapshot(self, at: int | datetime) -> Snapshot:
+        with self.lake.database.read() as session:
+            return reader.read_snapshot(session, at)
+
+    def history(self, span: SnapshotSpan) -> History:
+        with self.lake.database.read() as session:
+            return read_history(session, self.table, span)
+
+    def columns_versions(self) -> Sequence[ColumnsVersion]:
+        """Return all columns that the table has ever had."""
+        with self.lake.database.read() as session:
+            return reader.read_columns_versions(session, self.table.table_id, self.table.qualified_name)
+
+    def columns_at(self, snapshot: int) -> tuple[Column, ...]:
+        """Return the columns that the table had at a snapshot, which may have expired."""
+        versions = [v for v in self.columns_versions() if v.since <= snapshot]
+        return versions[-1].columns if versions else ()
+
+    # ---- where a feed begins
+
+    def start(self) -> SnapshotId | None:
+        """Return the snapshot after which the feed begins; None when it begins with the table itself."""
+        since, moment = self.options.starting_version, self.options.starting_timestamp
+        if moment is not None:
+            with self.lake.database.read() as session:
+                return SnapshotId(reader.read_first_snapshot(session, moment) - 1)
+        if since is None:
+            return None
+        if since is Start.LATEST:
+            return self.head().snapshot_id
+        if since is Start.EARLIEST:
+            return self._before_earliest()
+        head = self.head().snapshot_id
+        if since > head + 1:
+            raise InvalidInput(
+                f"startingVersion {since} is not there yet: the newest snapshot is {head}", head=head, start=since
+            )
+        return SnapshotId(since - 1)
+
+    def _before_earliest(self) -> SnapshotId:
+        """Return the snapshot before the oldest one whose changes are all there."""
+        before = SnapshotId(self.table.begin_snapshot - 1)
+        head = self.head().snapshot_id
+        while before < head:
+            gap = find_gap(self.history(SnapshotSpan(before, head)), self.table.begin_snapshot)
+            if gap is None:
+                break
+            before = gap[1]
+        return before
+
+    def end(self) -> SnapshotId | None:
+        """Return the last snapshot that the feed reads; None when there is none, or at which it never ends."""
+        if self.options.ending_timestamp is not None:
+            return self.snapshot(self.options.ending_timestamp).snapshot_id
+        return self.options.ending_version
+
+    # ---- how much there is
+
+    def sizes(self, history: History) -> Mapping[int, Size]:
+        """Return about how many rows and bytes each snapshot of a range has changed."""
+        rows: dict[int, float] = defaultdict(float)
+        size: dict[int, float] = defaultdict(float)
+        with self.lake.database.read() as session:
+            files = read_changed_files(session, self.table, history)
+            for snapshot, count in count_inlined_changes(session, self.table, history.span):
+                rows[snapshot] += count
+        inserting = [s.snapshot_id for s in history.snapshots if s.inserts]
+        for changed in files:
+            file = changed.file
+            last = max(file.begin_snapshot, file.partial_max or 0)
+            among = [s for s in inserting if file.begin_snapshot <= s <= last] if changed.holds_new_rows else []
+            for snapshot in among:
+                rows[snapshot] += file.record_count / len(among)
+                size[snapshot] += file.file_size_bytes / len(among)
+            for _, snapshot in changed.inlined_deletes:
+                rows[snapshot] += 1
+            for delete_file in file.delete_files:
+                rows[delete_file.begin_snapshot] += delete_file.delete_count
+            if file.end_snapshot is not None:
+                rows[file.end_snapshot] += file.record_count
+        return {snapshot: Size(count, size[snapshot]) for snapshot, count in rows.items()}
+
+    def with_columns(self, columns: tuple[Column, ...]) -> TableVersion:
+        """Return the table as it is, with the columns that the feed has."""
+        return replace(self.table, columns=columns)
