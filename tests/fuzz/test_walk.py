@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
@@ -139,9 +140,10 @@ class Walk(RuleBasedStateMachine):
         if type_.lake == "blob" or default in ("NULL", ""):
             default = None
         clause = f" DEFAULT {default_literal(default)}" if default is not None else ""
+        given = UUID(default) if type_.lake == "uuid" and default is not None else default
         self._do(
             actor,
-            lambda tx: tx.add_column(name, column, type_.lake, default),
+            lambda tx: tx.add_column(name, column, type_.lake, given),
             f"ALTER TABLE {name} ADD COLUMN {column} {type_.sql}{clause}",
         )
         self.tables[name] = table.with_column(column, type_, default)

@@ -79,7 +79,7 @@ def read_changed_files(session: Session, table: TableVersion, history: History) 
         if table_exists(session, deletes.name):
             touched.append(queries.data_files_with_new_inlined_deletes(session.tables, deletes))
     if any(s.inserts for s in history.snapshots):
-        inserted.append(queries.new_data_files(session.tables, with_deletes=has_deletes))
+        inserted.append(queries.new_data_files(session.tables))
     if has_deletes:
         touched.append(queries.data_files_with_new_deletes(session.tables))
     if any(ChangeKind.DELETED_FROM_TABLE in s.kinds for s in history.snapshots):

@@ -14,7 +14,6 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
-    false,
     func,
     literal,
     or_,
@@ -191,16 +190,18 @@ def data_files_among(t: CatalogTables, file_ids: Table) -> Select[Any]:
 
 
 @cache
-def new_data_files(t: CatalogTables, *, with_deletes: bool) -> Select[Any]:
-    """The data files that may hold rows inserted after `start` up to `end`, each with all its delete files, or none.
+def new_data_files(t: CatalogTables) -> Select[Any]:
+    """The data files that may hold rows inserted after `start` up to `end`, each with all its delete files.
 
-    Every one was registered after the start, by a commit, a flush or a merge: its id is `first_id` at least.
+    Every one was registered after the start, by a commit, a flush or a merge: its id is `first_id` at least, and so
+    are those of its delete files. There may be some although nothing was deleted from the table as the snapshots tell
+    it: a transaction of the reference that deletes rows that it has inserted says only that it inserts.
     """
-    d = t.ducklake_data_file
+    d, first_id = t.ducklake_data_file, bindparam("first_id", type_=BigInteger)
     start = bindparam("start", type_=BigInteger)
     is_new = or_(d.c.begin_snapshot > start, d.c.partial_max > start)
-    return _data_files(t, true() if with_deletes else false()).where(
-        d.c.data_file_id >= bindparam("first_id"), d.c.begin_snapshot <= bindparam("end"), is_new
+    return _data_files(t, t.ducklake_delete_file.c.delete_file_id >= first_id).where(
+        d.c.data_file_id >= first_id, d.c.begin_snapshot <= bindparam("end"), is_new
     )
 
 
