@@ -57,8 +57,8 @@ def check_schema(given: T.StructType, own: T.StructType, table: str) -> None:
     if given != own:
         raise SchemaChanged(
             f"the schema of the DataFrame is not that of table '{table}': leave '.schema(…)' out and choose columns "
-            "with the option 'columns'; if the table's columns have changed since the DataFrame was made, make it anew. "
-            f"The DataFrame has {given.simpleString()}, the table has {own.simpleString()}",
+            "with the option 'columns'; if the table's columns have changed since the DataFrame was made, make it "
+            f"anew. The DataFrame has {given.simpleString()}, the table has {own.simpleString()}",
             table=table,
         )
 
@@ -88,8 +88,9 @@ def _chosen(table: TableVersion, names: Sequence[str] | None) -> tuple[Column, .
 
 
 def check_columns_of_start(feed: TableFeed, columns: FeedColumns, start: SnapshotId) -> None:
-    """Refuse to go on with columns that those of the last batch are not found in."""
-    if start >= columns.as_of:
+    """Refuse to go on with columns that those of the last batch are not found in, unless the change was recorded."""
+    is_tracked = feed.options.schema_tracking_location is not None
+    if start >= columns.as_of - is_tracked:
         return
     before = feed.columns_at(max(start, feed.table.begin_snapshot))
     breaking = [change for change in columns.changes_from(before) if change.is_breaking]

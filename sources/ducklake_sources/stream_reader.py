@@ -102,8 +102,12 @@ class _State:
     def __init__(self, options: SourceOptions, schema: T.StructType) -> None:
         self.options = options
         self.feed = TableFeed(options)
-        self.columns = self._columns(schema)
-        self.last_end = self.feed.end()
+        try:
+            self.columns = self._columns(schema)
+            self.last_end = self.feed.end()
+        except BaseException:  # an interrupt must leave no connection behind, either
+            self.feed.close()
+            raise
         self.position: FeedOffset | None = None  # where the last batch ended, as far as this process knows
         self.quiet_until = SnapshotId(-1)  # no snapshot after the position up to this one has changed the table
         self.moved_at = datetime.now(UTC)

@@ -28,7 +28,11 @@ class TableFeed:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.lake = Lake.open(options.catalog, metadata_schema=options.metadata_schema, data_path=options.data_path)
-        found = self.lake.table(options.table)
+        try:
+            found = self.lake.table(options.table)
+        except BaseException:  # an interrupt must leave no connection behind, either
+            self.lake.close()
+            raise
         self.table: TableVersion = found.version
         self._at: Snapshot = found.snapshot
 

@@ -1,0 +1,521 @@
+"""What a stream of changes reads, and from where to where; Spark's part is played by hand."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ducklake_core import Lake
+from ducklake_core.errors import (
+    InvalidInput,
+    ObjectNotFound,
+    OffsetMismatch,
+    RowsChanged,
+    SchemaChanged,
+    SnapshotsExpired,
+    UnreadableFile,
+)
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.oracle import Oracle
+from tests.fixtures.pulls import Pull, events
+
+FEED = {"readChangeFeed": "true"}
+
+
+class Table:
+    """A table of a new lake, and readers of it."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.lake = Lake.create(catalog.url, data_path=catalog.data_path)
+        self.lake.set_option("data_inlining_row_limit", 5)
+        self.lake.create_table("t", {"i": "int64", "s": "varchar"})
+        self.pulls: list[Pull] = []
+
+    def add(self, *numbers: int, text: str = "a") -> None:
+        self.lake.append("t", pa.table({"i": list(numbers), "s": [text] * len(numbers)}))
+
+    def pull(self, offset: dict[str, Any] | None = None, /, **options: str) -> Pull:  # Any: JSON
+        self.pulls.append(Pull(offset, **{"catalog": self.catalog.url, "table": "t", **options}))
+        return self.pulls[-1]
+
+    @property
+    def head(self) -> int:
+        return int(self.lake.snapshots()[-1].snapshot_id)
+
+    def close(self) -> None:
+        for pull in self.pulls:
+            pull.close()
+        self.lake.close()
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Iterator[Table]:
+    """Give a table with two columns: up to five rows at once are inlined."""
+    made = Table(catalog)
+    yield made
+    made.close()
+
+
+def test_feed_begins_with_the_table_and_goes_on_without_a_seam(table: Table) -> None:
+    table.add(1, 2, 3)
+    table.add(*range(10, 20))
+    table.lake.update("t", {"s": "b"}, "i = 2 OR i = 12")
+    pull = table.pull(**FEED)
+
+    first = pull.step()
+    table.lake.update("t", {"s": "c"}, "i = 2 OR i = 13")
+    table.lake.delete("t", "i = 1")
+    rest = pull.all()
+
+    assert first is not None
+    assert {(row["i"], row["s"]) for row in first.to_pylist()} == {
+        *((i, "a") for i in (1, 3, 10, 11, *range(13, 20))),
+        (2, "b"),
+        (12, "b"),
+    }
+    assert set(first.column("_change_type").to_pylist()) == {"insert"}
+    assert set(first.column("_commit_version").to_pylist()) == {4}
+    assert events(rest, "i", "s") == [
+        (5, "update_postimage", 1, 2, "c"),
+        (5, "update_postimage", 6, 13, "c"),
+        (5, "update_preimage", 1, 2, "b"),
+        (5, "update_preimage", 6, 13, "a"),
+        (6, "delete", 0, 1, "a"),
+    ]
+    assert pull.step() is None
+
+
+def test_same_offsets_give_the_same_rows_after_flush_merge_and_rewrite(table: Table, oracle: Oracle) -> None:
+    table.add(1, 2, 3)
+    pull = table.pull(**FEED, startingVersion="earliest")
+    table.add(*range(10, 20))
+    table.lake.update("t", {"s": "b"}, "i = 2 OR i = 12")
+    table.lake.delete("t", "i > 16")
+    start = pull.offset
+    pull.everything()
+    end, before = pull.offset, pull.batches[0]
+
+    table.lake.flush_inlined("t")
+    oracle.attach(table.catalog.attach)
+    after_flush = pull.read(start, end)
+    oracle.execute("CALL ducklake_rewrite_data_files('lake', 't', delete_threshold => 0)")
+    after_rewrite = pull.read(start, end)
+    oracle.execute("CALL ducklake_merge_adjacent_files('lake')")
+
+    assert events(pull.read(start, end), "i", "s") == events(before, "i", "s") != []
+    assert events(after_flush, "i", "s") == events(after_rewrite, "i", "s") == events(before, "i", "s")
+    assert pull.all().num_rows == 0, "maintenance emits nothing"
+
+
+@pytest.mark.parametrize(
+    ("options", "versions"),
+    [
+        ({"maxVersionsPerTrigger": "2"}, [{2, 3}, {4, 5}, {6}]),
+        ({"maxRowsPerTrigger": "11"}, [{2}, {3, 4}, {5, 6}]),
+        ({"maxRowsPerTrigger": "1"}, [{2}, {3}, {4}, {5}, {6}]),
+        ({"maxBytesPerTrigger": "1"}, [{2, 3}, {4}, {5, 6}]),
+    ],
+)
+def test_limits_admit_whole_snapshots_and_one_at_least(
+    table: Table, options: dict[str, str], versions: list[set[int]]
+) -> None:
+    table.add(1, 2, 3)  # snapshot 2
+    table.add(*range(10, 20))  # 3: a file
+    table.add(4)  # 4
+    table.add(*range(20, 29))  # 5: a file
+    table.lake.delete("t", "i = 1")  # 6
+    pull = table.pull(startingVersion="1", **FEED, **options)
+
+    while pull.step() is not None:
+        pass
+
+    found = [set(rows.column("_commit_version").to_pylist()) for rows in pull.batches]
+    if "maxBytesPerTrigger" in options:  # inlined rows have no bytes of files: only that it is cut counts
+        assert len(found) > 1
+        assert set().union(*found) == {2, 3, 4, 5, 6}
+    else:
+        assert found == versions
+
+
+def test_trigger_that_wants_everything_overrules_the_limits(table: Table) -> None:
+    for number in range(5):
+        table.add(number)
+    pull = table.pull(startingVersion="earliest", maxVersionsPerTrigger="1", **FEED)
+
+    rows = pull.everything()
+
+    assert rows is not None
+    assert rows.num_rows == 5
+
+
+def test_available_now_takes_what_was_there_at_its_start(table: Table) -> None:
+    table.add(1)
+    pull = table.pull(maxVersionsPerTrigger="1", startingVersion="earliest", **FEED)
+    table.add(2)
+    pull.reader.prepareForTriggerAvailableNow()
+    table.add(3)
+
+    rows = pull.all()
+
+    assert sorted(rows.column("i").to_pylist()) == [1, 2]
+
+
+def test_fast_writer_does_not_starve_the_reader(table: Table) -> None:
+    table.add(0)
+    pull = table.pull(maxVersionsPerTrigger="3", startingVersion="earliest", **FEED)
+    read: list[int] = []
+
+    for number in range(1, 12):  # two commits for each batch that is read: it never catches up, and never stands still
+        table.add(2 * number - 1)
+        table.add(2 * number)
+        rows = pull.step()
+        assert rows is not None
+        read += rows.column("i").to_pylist()
+
+    assert sorted(read) == list(range(len(read)))
+    assert len(read) >= 20
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingVersion": "3"}, [2, 3]),
+        ({"startingVersion": "earliest"}, [1, 2, 3]),
+        ({"startingVersion": "latest"}, []),
+        ({"startingVersion": "5"}, []),
+        ({"startingVersion": "2", "endingVersion": "3"}, [1, 2]),
+    ],
+)
+def test_feed_begins_and_ends_where_it_is_told(table: Table, options: dict[str, str], expected: list[int]) -> None:
+    for number in (1, 2, 3):
+        table.add(number)
+
+    rows = table.pull(**FEED, **options).all()
+
+    assert sorted(rows.column("i").to_pylist() if rows.num_columns else []) == expected
+
+
+def test_feed_begins_at_a_time(table: Table) -> None:
+    for number in (1, 2, 3):
+        table.add(number)
+    time = next(s.snapshot_time for s in table.lake.snapshots() if s.snapshot_id == 3).isoformat()
+
+    rows = table.pull(**FEED, startingTimestamp=time, endingTimestamp=time).all()
+
+    assert rows.column("i").to_pylist() == [2]
+    later = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    with pytest.raises(ObjectNotFound, match="no snapshot at or after"):
+        table.pull(**FEED, startingTimestamp=later)
+
+
+def test_version_that_is_not_there_yet_is_refused(table: Table) -> None:
+    with pytest.raises(InvalidInput, match="startingVersion 99 is not there yet: the newest snapshot is 1"):
+        table.pull(**FEED, startingVersion="99")
+
+
+def test_commits_to_other_tables_make_no_batches_but_move_the_offset_in_the_end(table: Table) -> None:
+    table.lake.create_table("other", {"i": "int64"})
+    pull = table.pull(**FEED, startingVersion="latest")
+    start = pull.offset["snapshot_id"]
+
+    for _ in range(10):
+        table.lake.append("other", pa.table({"i": [1]}))
+
+    assert pull.step() is None
+    assert pull.reader.reportLatestOffset() is not None
+    running = pull.reader._running
+    running.moved_at -= timedelta(minutes=5)
+    table.lake.append("other", pa.table({"i": [1]}))
+    assert pull.step() is not None
+    assert pull.offset["snapshot_id"] == start + 11
+    table.add(7)
+    assert pull.all().column("i").to_pylist() == [7]
+
+
+# ------------------------------------------------------------------------------------------- inserts only
+
+
+def test_stream_of_inserts_stops_at_a_snapshot_that_changes_rows(table: Table) -> None:
+    table.add(1, 2)
+    pull = table.pull(startingVersion="earliest")
+    table.add(3)
+    table.lake.update("t", {"s": "b"}, "i = 1")
+    table.add(4)
+
+    rows = pull.step()
+
+    assert rows is not None
+    assert rows.column_names == ["i", "s"]
+    assert sorted(rows.column("i").to_pylist()) == [1, 2, 3]
+    with pytest.raises(RowsChanged, match=r"snapshot 4 has updated or deleted rows .*readChangeFeed=true.*skipChange"):
+        pull.step()
+
+
+def test_snapshots_that_change_rows_are_skipped_if_wanted(table: Table) -> None:
+    table.add(1, 2)
+    table.lake.update("t", {"s": "b"}, "i = 1")
+    table.lake.delete("t", "i = 2")
+    table.add(4)
+    table.lake.flush_inlined("t")
+
+    rows = table.pull(startingVersion="earliest", skipChangeCommits="true").all()
+
+    assert sorted(rows.column("i").to_pylist()) == [1, 2, 4]
+    assert set(rows.column("s").to_pylist()) == {"a"}
+
+
+def test_deletes_are_ignored_if_wanted_but_updates_are_not(table: Table) -> None:
+    table.add(1, 2)
+    table.lake.delete("t", "i = 2")
+    table.add(*range(10, 20))
+    pull = table.pull(startingVersion="earliest", ignoreDeletes="true")
+
+    rows = pull.all()
+    table.lake.update("t", {"s": "b"}, "i = 1")
+
+    assert sorted(rows.column("i").to_pylist()) == [1, 2, *range(10, 20)]
+    with pytest.raises(RowsChanged):
+        pull.step()
+
+
+# ------------------------------------------------------------------------------------- what is chosen
+
+
+def test_change_types_and_columns_are_chosen(table: Table) -> None:
+    table.add(1, 2)
+    table.lake.update("t", {"s": "b"}, "i = 1")
+    table.lake.delete("t", "i = 2")
+
+    options = {"changeTypes": "update_postimage, delete", "columns": "s", "startingVersion": "earliest"}
+    rows = table.pull(**FEED, **options).all()
+
+    assert rows.column_names == ["s", "_change_type", "_commit_version", "_commit_timestamp", "_rowid"]
+    assert events(rows, "s") == [(3, "update_postimage", 0, "b"), (4, "delete", 1, "a")]
+
+
+def test_net_changes_have_one_row_for_each_row_id(table: Table) -> None:
+    table.add(1, 2, 3)
+    pull = table.pull(**FEED, netChanges="true", startingVersion="3")
+    table.lake.update("t", {"s": "b"}, "i = 1")
+    table.lake.update("t", {"s": "c"}, "i = 1")
+    table.lake.delete("t", "i = 2")
+    table.add(4)
+    table.add(5)
+    table.lake.update("t", {"s": "z"}, "i = 5")
+    table.lake.delete("t", "i = 4")
+
+    rows = pull.all()
+
+    assert sorted((r["i"], r["s"], r["_change_type"]) for r in rows.to_pylist()) == [
+        (1, "c", "update_postimage"),
+        (2, "a", "delete"),
+        (5, "z", "insert"),
+    ]
+
+
+# ---------------------------------------------------------------------------------- columns that change
+
+
+def test_added_column_stops_the_stream_and_is_there_after_a_restart(table: Table) -> None:
+    table.add(1)
+    pull = table.pull(**FEED, startingVersion="earliest")
+    table.add(2)
+    table.lake.add_column("t", "z", "int32", 7)
+    table.lake.append("t", pa.table({"i": [3], "s": ["a"], "z": pa.array([8], pa.int32())}))
+
+    rows = pull.step()
+
+    assert rows is not None
+    assert sorted(rows.column("i").to_pylist()) == [1, 2]
+    with pytest.raises(SchemaChanged, match=r"changed in snapshot 4: column 'z' was added.*restart the query to go on"):
+        pull.step()
+    restarted = table.pull(pull.offset, **FEED, startingVersion="earliest")
+    assert restarted.all().select(["i", "z"]).to_pylist() == [{"i": 3, "z": 8}]
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_renamed_column_needs_a_tracking_location(table: Table, tmp_path: Path, *, is_running: bool) -> None:
+    table.add(1)
+    pull = table.pull(**FEED, startingVersion="earliest")
+    pull.all()
+    table.add(2)
+    table.lake.rename_column("t", "s", "text")
+    table.lake.append("t", pa.table({"i": [3], "text": ["b"]}))
+    offset = pull.offset
+    if is_running:
+        assert pull.step() is not None
+        with pytest.raises(
+            SchemaChanged, match=r"'s' was renamed to 'text'.*schemaTrackingLocation.*startingVersion=4"
+        ):
+            pull.step()
+        offset = pull.offset
+    with pytest.raises(SchemaChanged, match=r"'s' was renamed to 'text'.*schemaTrackingLocation"):
+        table.pull(offset, **FEED).step()
+
+    tracked = {"schemaTrackingLocation": f"{tmp_path}/columns", "startingVersion": str(offset["snapshot_id"] + 1)}
+    found = []
+    if not is_running:
+        old = table.pull(offset, **FEED, **tracked)
+        found += old.step().select(["i", "s"]).to_pylist()  # type: ignore[union-attr] # there is one
+        offset = old.offset
+        with pytest.raises(SchemaChanged, match="they are recorded in"):
+            old.step()
+    found += table.pull(offset, **FEED, **tracked).all().select(["i", "text"]).to_pylist()
+
+    assert found == [*([] if is_running else [{"i": 2, "s": "a"}]), {"i": 3, "text": "b"}]
+
+
+def test_dropped_column_that_is_not_read_does_not_matter(table: Table) -> None:
+    table.add(1)
+    pull = table.pull(**FEED, startingVersion="earliest", columns="i")
+    pull.all()
+    table.lake.drop_column("t", "s")
+    table.lake.append("t", pa.table({"i": [2]}))
+
+    assert pull.all().column("i").to_pylist() == [2]
+
+
+def test_renamed_table_is_followed(table: Table) -> None:
+    table.add(1)
+    pull = table.pull(**FEED)
+    pull.all()
+    table.lake.rename_table("t", "u")
+    table.lake.append("u", pa.table({"i": [2], "s": ["b"]}))
+
+    assert pull.all().column("i").to_pylist() == [2]
+
+
+# ------------------------------------------------------------------------------------ offsets that are wrong
+
+
+def test_table_created_anew_under_its_name_is_another(table: Table) -> None:
+    table.add(1)
+    pull = table.pull(**FEED)
+    pull.all()
+    table.lake.drop_table("t")
+
+    with pytest.raises(OffsetMismatch, match="it was dropped"):
+        pull.step()
+    table.lake.create_table("t", {"i": "int64", "s": "varchar"})
+    with pytest.raises(OffsetMismatch, match="was dropped and created anew"):
+        table.pull(pull.offset, **FEED).step()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"snapshot_id": 99}, "up to snapshot 99, but the newest one is 2: the catalog was restored"),
+        ({"v": 2}, "it has version 2, and this release reads version 1"),
+        ({"snapshot_id": "x"}, "it is not one of a DuckLake table"),
+        ({"table_uuid": "01a1e418-ad31-7f0d-b720-58073659b150"}, "another stream's"),
+    ],
+)
+def test_bad_offset_is_refused(table: Table, change: dict[str, object], said: str) -> None:
+    table.add(1)
+    pull = table.pull(**FEED)
+    pull.all()
+
+    with pytest.raises(OffsetMismatch, match=said):
+        table.pull({**pull.offset, **change}, **FEED).step()
+
+
+# ------------------------------------------------------------------------------------------------ gaps
+
+
+def test_expired_snapshots_are_a_loud_gap_or_an_accepted_loss(table: Table, oracle: Oracle) -> None:
+    table.add(1)
+    pull = table.pull(**FEED)
+    pull.all()
+    table.add(2)
+    table.lake.delete("t", "i = 1")
+    table.add(3)
+    table.add(4)
+    oracle.attach(table.catalog.attach)
+    oracle.execute("CALL ducklake_expire_snapshots('lake', versions => [3, 4])")
+
+    with pytest.raises(SnapshotsExpired, match=r"after snapshot 2 up to 6: snapshots 3 to 4 .*failOnDataLoss=false"):
+        pull.step()
+    accepting = table.pull(pull.offset, **FEED, failOnDataLoss="false")
+    rows = accepting.all()
+    assert {3, 4} <= set(rows.column("i").to_pylist())
+    assert accepting.offset["lost_snapshots"] == 2
+
+
+def test_consumed_and_expired_snapshot_is_no_gap(table: Table, oracle: Oracle) -> None:
+    table.add(1)
+    table.add(2)
+    pull = table.pull(**FEED)
+    pull.all()
+    table.add(3)
+    oracle.attach(table.catalog.attach)
+    oracle.execute("CALL ducklake_expire_snapshots('lake', versions => [0, 1, 2, 3])")
+
+    assert pull.all().column("i").to_pylist() == [3]
+    assert sorted(table.pull(**FEED, startingVersion="earliest").all().column("i").to_pylist()) == [3]
+
+
+# --------------------------------------------------------------------------------------------- consumers
+
+
+def test_consumer_is_recorded_with_its_position_and_expiry(table: Table) -> None:
+    table.add(1)
+    pull = table.pull(**FEED, consumerId="silver", consumerExpiration="2d")
+    pull.all()
+    table.add(2)
+    pull.all()
+
+    [consumer] = table.lake.consumers()
+
+    assert (consumer.name, consumer.snapshot_id) == ("silver", 3)
+    assert consumer.expires_at is not None
+    assert consumer.expires_at - consumer.updated_at == timedelta(days=2)
+    table.lake.create_table("other", {"i": "int64"})
+    other = table.pull(consumerId="silver", startingVersion="latest", table="other")
+    with pytest.raises(InvalidInput, match="consumer 'silver' reads another table"):
+        other.step()
+    assert table.lake.forget_consumer("silver")
+    assert table.lake.consumers() == []
+
+
+def test_idle_consumer_shows_that_it_is_alive(table: Table) -> None:
+    pull = table.pull(**FEED, consumerId="silver", startingVersion="latest")
+    assert pull.step() is None
+    [first] = table.lake.consumers()
+    assert pull.step() is None
+    assert table.lake.consumers() == [first], "not at every poll"
+
+    pull.reader._running.heard_at = datetime.now(UTC) - timedelta(days=1)
+    assert pull.step() is None
+
+    [second] = table.lake.consumers()
+    assert second.updated_at > first.updated_at
+
+
+# ------------------------------------------------------------------------------------------- what goes wrong
+
+
+def test_missing_file_is_named_with_table_and_snapshots(table: Table) -> None:
+    table.add(*range(10))
+    [file] = table.lake.table("t").files()
+    Path(file.path).unlink()
+
+    with pytest.raises(UnreadableFile, match=rf"table 'main.t' after snapshot .* up to 2: .*{Path(file.path).name}"):
+        table.pull(**FEED, startingVersion="earliest").step()
+
+
+def test_bad_options_are_told_all_at_once(table: Table) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        table.pull(startingVersio="1", maxRowsPerTrigger="none", changeTypes="upsert")
+
+    assert "did you mean 'startingVersion'?" in str(caught.value)
+    assert "maxRowsPerTrigger is 'none'" in str(caught.value)
+    assert "changeTypes" in str(caught.value)
+
+
+def test_unknown_table_is_told_with_the_nearest(table: Table) -> None:
+    with pytest.raises(ObjectNotFound, match="there is no table 'events'"):
+        Pull(catalog=table.catalog.url, table="events")
