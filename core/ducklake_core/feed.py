@@ -7,7 +7,7 @@ without the catalog. A flush, a merge or a rewrite in between, or between two re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.errors import CorruptCatalog, InvalidInput
 from ducklake_core.files.file_changes import Events, events_of, read_file_changes
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, TableVersion
+from ducklake_core.model import Column, SnapshotId, TableVersion
 from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges
 from ducklake_core.plan.change_types import ChangeType, change_type_array, find_net_changes, find_updates
 from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
@@ -116,7 +116,7 @@ def _list_state(session: Session, request: FeedRequest) -> ChangeTask:
         rewrites=frozenset(),
         mixed=frozenset(),
         files=tuple(files),
-        inlined=tuple(_inlined_changes(session, request)),
+        inlined=tuple(_inlined_changes(session, replace(request, span=SnapshotSpan(SnapshotId(-1), end)))),
         is_state=True,
     )
 
@@ -142,6 +142,7 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[str], objec
         files=() if is_quiet else tuple(read_changed_files(session, table, history)),
         inlined=() if is_quiet else tuple(_inlined_changes(session, request)),
         net=request.net,
+        has_gap=gap is not None,
     )
 
 
@@ -169,7 +170,7 @@ def _shipped(versions: RowVersions, present: Sequence[Column], columns: Sequence
     table = pa.table([*rows.columns, *numbers], names=[*places, *_NUMBERS])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
+        stream.write_table(table.combine_chunks())
     return InlinedChanges(sink.getvalue().to_pybytes(), table.num_rows)
 
 
@@ -229,21 +230,19 @@ def _settled(storage: Storage, task: ChangeTask, held: Sequence[Events], named: 
 def _events(storage: Storage, task: ChangeTask, columns: tuple[Column, ...], *, others: bool) -> Iterator[Events]:
     """Yield the events of the task itself in the columns asked for, or only the row ids of what others read."""
     for inlined in task.other_inlined if others else task.inlined:
-        table = pa.ipc.open_stream(inlined.stream).read_all()
-        row_ids, begins, ends = (table.column(name).to_numpy() for name in _NUMBERS)
-        rows = table.select(list(range(len(columns)))).combine_chunks()
-        record_batch = _one_record_batch(rows.rename_columns([c.name for c in columns]), len(row_ids))
-        gone = np.where(ends == 0, np.iinfo(np.int64).max, ends)
-        yield from events_of(record_batch, row_ids, begins, gone, task)
+        for found in pa.ipc.open_stream(inlined.stream):
+            yield from _inlined_events(found, task, columns)
     for changed in task.other_files if others else task.files:
         yield from read_file_changes(storage, changed, task, columns)
 
 
-def _one_record_batch(table: pa.Table, rows: int) -> pa.RecordBatch:
-    if not table.num_columns:
-        return pa.record_batch({"": pa.nulls(rows)}).select([])
-    arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=table.column_names)
+def _inlined_events(found: pa.RecordBatch, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
+    row_ids, begins, ends = (found.column(name).to_numpy() for name in _NUMBERS)
+    rows = found.select(list(range(len(columns))))
+    if columns:
+        rows = rows.rename_columns([c.name for c in columns])
+    gone = np.where(ends == 0, np.iinfo(np.int64).max, ends)
+    yield from events_of(rows, row_ids, begins, gone, task)
 
 
 class _Namer:

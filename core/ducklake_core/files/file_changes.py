@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes
-from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, iterate_data_file
+from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, WantedRows, iterate_data_file
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile
 from ducklake_core.plan.change_slices import ChangedFile, ChangeTask
@@ -57,6 +57,10 @@ def events_of(
     if task.rewrites:
         inserted &= ~np.isin(born, list(task.rewrites))
     deleted = seen & (gone > span.start) & (gone <= span.end)
+    if task.has_gap:
+        retained = [snapshot for snapshot, _ in task.times]
+        inserted &= np.isin(born, retained)
+        deleted &= np.isin(gone, retained)
     if deleted.any():
         yield Events(rows, row_ids, gone, is_delete=True).filter(deleted)
     if inserted.any():
@@ -67,22 +71,25 @@ def read_file_changes(
     storage: Storage, changed: ChangedFile, task: ChangeTask, columns: tuple[Column, ...]
 ) -> Iterator[Events]:
     """Yield the events of a file, of its span of it, in the columns asked for."""
+    file, is_partial = changed.file, changed.file.partial_max is not None
     positions, deleted_by = _deletes(storage, changed, task)
-    ended_by = _ended_by(changed.file, task)
+    ended_by = _ended_by(file, task)
     wanted = None
-    if not changed.holds_new_rows and ended_by == _NEVER:
-        wanted = positions[deleted_by > task.span.start]
-        if not len(wanted):
+    if ended_by == _NEVER and not task.is_state and (is_partial or not changed.holds_new_rows):
+        wanted = WantedRows(positions[deleted_by > task.span.start], task.span if changed.holds_new_rows else None)
+        if wanted.is_empty:
             return
     request = ReadRequest(
-        columns, with_row_ids=True, with_snapshot_ids=True, with_positions=True, table_columns=task.table_columns
+        columns, with_row_ids=True, with_snapshot_ids=is_partial, with_positions=True, table_columns=task.table_columns
     )
     names = [column.name for column in columns]
     for record_batch in iterate_data_file(
-        storage, changed.file, request, span=changed.span, wanted_positions=wanted, error_snapshot=task.span.end
+        storage, file, request, span=changed.span, wanted=wanted, error_snapshot=task.span.end
     ):
-        numbers = (record_batch.column(n).to_numpy() for n in (ROW_ID_NAME, SNAPSHOT_ID_NAME, POSITION_NAME))
-        row_ids, born, here = numbers
+        row_ids, here = (record_batch.column(name).to_numpy() for name in (ROW_ID_NAME, POSITION_NAME))
+        born = np.full(len(here), file.begin_snapshot, np.int64)
+        if is_partial:
+            born = record_batch.column(SNAPSHOT_ID_NAME).to_numpy()
         gone = np.full(len(here), ended_by, np.int64)
         first, last = np.searchsorted(positions, (here[0], here[-1] + 1))
         gone[positions[first:last] - here[0]] = deleted_by[first:last]

@@ -23,6 +23,7 @@ from ducklake_core.files.field_match import Found, Source, assemble, field_id, m
 from ducklake_core.files.paths import hive_values
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId
+from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.spec.types import ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME, arrow_field
 
 POSITION_NAME = "_ducklake_internal_position"  # ours: the 0-based position of a row in its file
@@ -48,6 +49,25 @@ class ReadRequest:
         return pa.schema([*map(arrow_field, self.columns), *(pa.field(name, pa.int64()) for name in names)])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WantedRows:
+    """Rows of which the row groups must be read: those at sorted positions, and those inserted in a range."""
+
+    positions: np.ndarray
+    inserted_in: SnapshotSpan | None = None  # only for files that hold rows of several snapshots
+
+    @property
+    def is_empty(self) -> bool:
+        return self.inserted_in is None and not len(self.positions)
+
+    def has_some(self, start: int, size: int, snapshots: tuple[int, int] | None) -> bool:
+        """Tell whether a row group may have some; `snapshots` are its first and last, None when it does not say."""
+        first, last = np.searchsorted(self.positions, (start, start + size))
+        if first < last or self.inserted_in is None or snapshots is None:
+            return bool(first < last) or self.inserted_in is not None
+        return snapshots[0] <= self.inserted_in.end and snapshots[1] > self.inserted_in.start
+
+
 def read_data_file(
     storage: Storage,
     file: DataFile,
@@ -71,15 +91,15 @@ def iterate_data_file(
     dropped_positions: np.ndarray | None = None,
     row_filter: pc.Expression | None = None,
     span: RowSpan | None = None,
-    wanted_positions: np.ndarray | None = None,
+    wanted: WantedRows | None = None,
     error_snapshot: SnapshotId | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in order, one record batch at a time.
 
     `dropped_positions` are the sorted positions of deleted rows; `row_filter` is over the columns that are read. A
     `span` is read as the row groups that begin in it, so that spans which share a file's rows out share its row groups
-    out; row groups without one of the sorted `wanted_positions` are not read. Raises UnreadableFile, which names the
-    file, and the snapshot read or `error_snapshot`, when it is missing, damaged or not what the catalog says.
+    out; row groups without one of the rows `wanted` are not read. Raises UnreadableFile, which names the file, and the
+    snapshot read or `error_snapshot`, when it is missing, damaged or not what the catalog says.
     """
     with _naming_the_file(file, request.snapshot or error_snapshot), storage.open_input(file.path) as source:
         parquet = _open(source, file, request)
@@ -87,7 +107,7 @@ def iterate_data_file(
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
         plan = _plan(parquet.schema_arrow, file, request)
-        for start, record_batch in _record_batches(parquet, plan.names, span, wanted_positions):
+        for start, record_batch in _record_batches(parquet, plan, span, wanted):
             kept = _kept(record_batch, plan, file, request, start, dropped_positions)
             rows = _assembled(record_batch, plan, file, request, start)
             rows = rows if kept is None else rows.filter(pa.array(kept))
@@ -97,31 +117,44 @@ def iterate_data_file(
 
 
 def _record_batches(
-    parquet: pq.ParquetFile, names: list[str], span: RowSpan | None, wanted: np.ndarray | None
+    parquet: pq.ParquetFile, plan: _Plan, span: RowSpan | None, wanted: WantedRows | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the record batches of the row groups to be read, each with the position of its first row."""
-    sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
-    for groups, start in _runs(sizes, span, wanted):
+    for groups, start in _runs(parquet, plan, span, wanted):
         position = start
-        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, row_groups=groups, columns=names):
+        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, row_groups=groups, columns=plan.names):
             yield position, record_batch
             position += record_batch.num_rows
 
 
-def _runs(sizes: list[int], span: RowSpan | None, wanted: np.ndarray | None) -> list[tuple[list[int], int]]:
+def _runs(
+    parquet: pq.ParquetFile, plan: _Plan, span: RowSpan | None, wanted: WantedRows | None
+) -> list[tuple[list[int], int]]:
     """Return runs of row groups that follow each other, each with the position of its first row."""
+    if wanted is not None and wanted.inserted_in is not None and plan.snapshot_id_name is None:
+        raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
     runs: list[tuple[list[int], int]] = []
     start = 0
-    for group, size in enumerate(sizes):
+    for group in range(parquet.num_row_groups):
+        size = parquet.metadata.row_group(group).num_rows
         is_read = span is None or span.first <= start < span.end
         if is_read and wanted is not None:
-            is_read = bool(np.searchsorted(wanted, start) < np.searchsorted(wanted, start + size))
+            is_read = wanted.has_some(start, size, _snapshots_of(parquet, group, plan.snapshot_id_name))
         if is_read and runs and runs[-1][0][-1] == group - 1:
             runs[-1][0].append(group)
         elif is_read:
             runs.append(([group], start))
         start += size
     return runs
+
+
+def _snapshots_of(parquet: pq.ParquetFile, group: int, name: str | None) -> tuple[int, int] | None:
+    """Return the first and the last snapshot that the rows of a row group are of, None when its footer has no such."""
+    if name is None:
+        return None
+    paths = [parquet.schema.column(i).path for i in range(len(parquet.schema.names))]
+    found = parquet.metadata.row_group(group).column(paths.index(name)).statistics
+    return (found.min, found.max) if found is not None and found.has_min_max else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ class ChangeTask:
 
     `mixed` are the snapshots in which rows may have been updated; `others` have what else happened in these, in other
     tasks: their row ids tell which deletes and inserts are halves of an update. With `net`, all snapshots are mixed.
+    When it `has_gap`, only the snapshots of `times` are left: events of others are not told, though some may be there.
     """
 
     table: str
@@ -61,6 +62,7 @@ class ChangeTask:
     other_files: tuple[ChangedFile, ...] = ()
     other_inlined: tuple[InlinedChanges, ...] = ()
     net: bool = False
+    has_gap: bool = False
     is_state: bool = False  # no changes, but the rows that are there at the end of the span, as if inserted by it
 
     @property
@@ -79,11 +81,30 @@ def share_out(task: ChangeTask, rows_per_task: int = ROWS_PER_TASK) -> tuple[Cha
     spans = [span for file in task.files for span in _spans(file, rows_per_task)]
     needs_others = bool(task.mixed) or task.net
     tasks = []
+    start = 0
     for files, inlined in _bins(spans, task.inlined, rows_per_task):
-        others = tuple(f for f in spans if f not in files) if needs_others else ()
-        other_rows = tuple(i for i in task.inlined if i not in inlined) if needs_others else ()
-        tasks.append(replace(task, files=files, inlined=inlined, other_files=others, other_inlined=other_rows))
+        others = [*spans[:start], *spans[start + len(files) :]] if needs_others else []
+        start += len(files)
+        other_rows = task.inlined if needs_others and not inlined else ()
+        tasks.append(
+            replace(
+                task,
+                files=files,
+                inlined=inlined,
+                other_files=tuple(f for f in others if _may_pair(f, task)),
+                other_inlined=other_rows,
+            )
+        )
     return tuple(tasks)
+
+
+def _may_pair(changed: ChangedFile, task: ChangeTask) -> bool:
+    """Tell whether a file may have events of which the kind depends on others."""
+    file = changed.file
+    if task.net or file.delete_files or changed.inlined_deletes or file.end_snapshot in task.mixed:
+        return True
+    last = max(file.begin_snapshot, file.partial_max or 0)
+    return changed.holds_new_rows and any(file.begin_snapshot <= i <= last for i in task.mixed)
 
 
 def _spans(file: ChangedFile, rows: int) -> Iterator[ChangedFile]:

@@ -22,6 +22,9 @@ class ChangeType(IntEnum):
     update_preimage = 3
 
 
+# The reference's ids for rows that a transaction has not committed yet. It stores some for good, in each transaction
+# the same again: several rows of a table may have one.
+FIRST_LOCAL_ROW_ID = 10**18
 CHANGE_TYPES = tuple(kind.name for kind in ChangeType)
 _NAMES = pa.array(CHANGE_TYPES, pa.string())
 
@@ -48,7 +51,7 @@ def find_net_changes(snapshots: np.ndarray, row_ids: np.ndarray, is_delete: np.n
 
     Of each row id one event is left: a delete if it was there and is no more, an insert if it was not there and is, and
     the last version of one that was there and still is. Row ids that are inserted twice without a delete between, or
-    deleted twice, are several rows: all their events are left as they are.
+    deleted twice, or that are the reference's own, may be several rows: all their events are left as they are.
     """
     order = np.lexsort((~is_delete, snapshots, row_ids))  # of one snapshot, the delete comes first
     ids, deletes = row_ids[order], is_delete[order]
@@ -56,7 +59,7 @@ def find_net_changes(snapshots: np.ndarray, row_ids: np.ndarray, is_delete: np.n
     group = np.cumsum(starts) - 1
     first = np.flatnonzero(starts)
     last = np.append(first[1:], len(order)) - 1
-    repeats = np.zeros(len(first), bool)
+    repeats = ids[first] >= FIRST_LOCAL_ROW_ID
     same = ~starts[1:] & (deletes[1:] == deletes[:-1])
     repeats[group[1:][same]] = True
     codes = np.full(len(order), -1, np.int8)
