@@ -17,6 +17,8 @@ from ducklake_core import Lake, Table
 from ducklake_core.errors import InvalidInput, TerminalError
 from ducklake_core.model import Column
 from ducklake_core.plan.definition import find_column
+from ducklake_core.plan.filter_sql import parse_filter
+from ducklake_core.plan.predicates import Predicate
 from ducklake_sources.options import SourceOptions, check_stream, check_table_read, parse_options
 from ducklake_sources.spark_schema import spark_schema
 from ducklake_sources.table_reader import FilteringTableReader, TableReader
@@ -37,6 +39,7 @@ class DuckLakeDataSource(DataSource):
         """Return the schema of the table, or of its change feed, and fix the snapshot that is read."""
         options = parse_options(self.options)
         self._table = open_table(options)
+        chosen_rows(options, self._table)  # a mistake in the filter is told at once
         return self._schema_of(options, self._table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -48,8 +51,8 @@ class DuckLakeDataSource(DataSource):
             reader: DataSourceReader = _other_reader("change_reader").ChangeReader(options, table)
             return reader
         check_table_read(options)
-        kind = FilteringTableReader if _can_push_filters() else TableReader
-        return kind(table, chosen_columns(options, table))
+        kind = FilteringTableReader if options.filter_pushdown and _can_push_filters() else TableReader
+        return kind(table, chosen_columns(options, table), chosen_rows(options, table))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 # Spark's name
         """Return a reader of a stream."""
@@ -91,6 +94,11 @@ def chosen_columns(options: SourceOptions, table: Table) -> tuple[Column, ...]:
     return tuple(find_column(table.version, [name]) for name in options.columns)
 
 
+def chosen_rows(options: SourceOptions, table: Table) -> Predicate | None:
+    """Return the filter that the rows to be read pass, None for all rows."""
+    return None if options.filter is None else parse_filter(options.filter, table.version.columns)
+
+
 def _other_reader(name: str) -> ModuleType:
     """Import the module that reads changes only when they are asked for."""
     try:
@@ -102,7 +110,7 @@ def _other_reader(name: str) -> ModuleType:
 def _can_push_filters() -> bool:
     """Tell whether this is the process that Spark starts to push filters down, if its session allows that.
 
-    Where it does not, Spark refuses a reader that takes filters.
+    Spark refuses a reader that takes filters anywhere else.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
