@@ -14,6 +14,8 @@ from pyspark.sql.types import StructType
 from ducklake_core import Lake, Table
 from ducklake_core.model import Column
 from ducklake_core.plan.definition import find_column
+from ducklake_core.plan.filter_sql import parse_filter
+from ducklake_core.plan.predicates import Predicate
 from ducklake_sources.change_reader import ChangeReader
 from ducklake_sources.feed_schema import check_schema, is_feed, schema_of_feed
 from ducklake_sources.options import SourceOptions, check_stream, check_table_read, parse_options
@@ -39,6 +41,7 @@ class DuckLakeDataSource(DataSource):
         if is_feed(options):
             return schema_of_feed(options)
         self._table = open_table(options)
+        chosen_rows(options, self._table)  # a mistake in the filter is told at once
         return spark_schema(chosen_columns(options, self._table))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -49,8 +52,8 @@ class DuckLakeDataSource(DataSource):
         check_table_read(options)
         table = self._table or open_table(options)  # without one, the user has given a schema
         check_schema(schema, spark_schema(chosen_columns(options, table)), table.name)
-        kind = FilteringTableReader if _can_push_filters() else TableReader
-        return kind(table, chosen_columns(options, table))
+        kind = FilteringTableReader if options.filter_pushdown and _can_push_filters() else TableReader
+        return kind(table, chosen_columns(options, table), chosen_rows(options, table))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 # Spark's name
         """Return a reader of a stream."""
@@ -73,10 +76,15 @@ def chosen_columns(options: SourceOptions, table: Table) -> tuple[Column, ...]:
     return tuple(find_column(table.version, [name]) for name in options.columns)
 
 
+def chosen_rows(options: SourceOptions, table: Table) -> Predicate | None:
+    """Return the filter that the rows to be read pass, None for all rows."""
+    return None if options.filter is None else parse_filter(options.filter, table.version.columns)
+
+
 def _can_push_filters() -> bool:
     """Tell whether this is the process that Spark starts to push filters down, if its session allows that.
 
-    Where it does not, Spark refuses a reader that takes filters.
+    Spark refuses a reader that takes filters anywhere else.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)

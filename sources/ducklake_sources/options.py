@@ -49,6 +49,8 @@ class SourceOptions:
     metadata_schema: str | None = None
     data_path: str | None = None
     columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    filter_pushdown: bool = False
     version_as_of: SnapshotId | None = None
     timestamp_as_of: datetime | None = None
     read_change_feed: bool = False
@@ -112,6 +114,7 @@ def check_table_read(options: SourceOptions) -> None:
 def check_stream(options: SourceOptions) -> None:
     """Refuse options that would not be heeded by a stream."""
     _refuse(options, _TIME_TRAVEL, "is for batch reads: a stream begins at startingVersion or startingTimestamp")
+    _refuse(options, _FILTERS, "is for batch reads of a table: filter the stream itself")
 
 
 def _refuse(options: SourceOptions, names: tuple[str, ...], why: str) -> None:
@@ -204,6 +207,8 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     "metadataSchema": _text,
     "dataPath": _text,
     "columns": _columns,
+    "filter": _text,
+    "filterPushdown": _flag,
     "versionAsOf": _version,
     "timestampAsOf": _timestamp,
     "readChangeFeed": _flag,
@@ -247,6 +252,7 @@ def _unknown(key: str) -> str:
 
 
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
+_FILTERS = ("filter", "filterPushdown")
 _RANGE = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
 _EXCLUDE_EACH_OTHER = (
     *(
@@ -286,6 +292,9 @@ def _of_change_feed(given: set[str]) -> Iterator[str]:
     for name in _TIME_TRAVEL:
         if name in given:
             yield f"{name} and readChangeFeed exclude each other: a change feed has startingVersion and endingVersion"
+    for name in _FILTERS:
+        if name in given:
+            yield f"{name} and readChangeFeed exclude each other: filter the DataFrame"
     for name in ("skipChangeCommits", "ignoreDeletes"):
         if name in given:
             yield f"{name} and readChangeFeed exclude each other: a change feed has every change, choose by changeTypes"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from inspect import signature
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,10 @@ _PLAIN: dict[str, T.DataType] = {
     "uuid": T.StringType(),
     "geometry": T.BinaryType(),  # well-known binary
 }
+# How Spark is told that timestamps are in UTC: since 4.2, and in 4.1.
+_IN_UTC: dict[str, Any] = (  # Any: a text or a flag
+    {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
+)
 _DAY_NANOSECONDS = 86_400 * 10**9
 _REMEDY = "choose other columns with the option 'columns'"
 
@@ -81,7 +86,7 @@ class SparkBatches:
     def of(cls, columns: Sequence[Column], extra: Sequence[T.StructField] = ()) -> SparkBatches:
         """Decide for columns, and further ones behind them which already are as Spark demands them."""
         fields = [*spark_schema(columns).fields, *extra]
-        schema = to_arrow_schema(T.StructType(fields), timezone="UTC")
+        schema = to_arrow_schema(T.StructType(fields), **_IN_UTC)
         converts = [_convert(column, field.type, column.name) for column, field in zip(columns, schema, strict=False)]
         return cls(schema, (*converts, *(None for _ in extra)))
 

@@ -46,6 +46,8 @@ def test_defaults_are_those_of_the_documentation() -> None:
         ),
         ("maxBytesPerTrigger", "64MB", "max_bytes_per_trigger", 64_000_000),
         ("maxBytesPerTrigger", "1024", "max_bytes_per_trigger", 1024),
+        ("filter", "id > 3", "filter", "id > 3"),
+        ("filterPushdown", "true", "filter_pushdown", True),
         ("columns", 'id, "unit, ""price""",`a``b` , name', "columns", ("id", 'unit, "price"', "a`b", "name")),
     ],
 )
@@ -98,6 +100,7 @@ def test_every_mistake_is_listed() -> None:
         ({"readChangeFeed": "true", "versionAsOf": "1"}, "versionAsOf and readChangeFeed exclude"),
         ({"readChangeFeed": "true", "ignoreDeletes": "true"}, "ignoreDeletes and readChangeFeed exclude"),
         ({"readChangeFeed": "true", "skipChangeCommits": "true"}, "skipChangeCommits and readChangeFeed exclude"),
+        ({"readChangeFeed": "true", "filter": "id > 3"}, "filter and readChangeFeed exclude"),
         ({"changeTypes": "insert"}, "changeTypes needs readChangeFeed"),
         ({"netChanges": "true"}, "netChanges needs readChangeFeed"),
         ({"consumerExpiration": "1d"}, "consumerExpiration needs consumerId"),
