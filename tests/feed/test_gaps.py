@@ -29,7 +29,7 @@ HISTORY = {
     RENAMED: "ALTER TABLE t RENAME TO u",
     HEAD: "DELETE FROM u WHERE i >= 2 AND i < 9",
 }
-DELETES_FROM_FILES = {FILE_DELETED, UPDATED, HEAD}  # the flush, which moves a delete to a file, is not among them
+DELETES_FROM_FILES = {FILE_DELETED, UPDATED, FLUSHED, HEAD}  # the flush moves a delete to a file
 SUBSETS = [*chain.from_iterable(combinations(range(1, HEAD), size) for size in range(1, HEAD))]
 SOME = [
     (INSERTED,),
@@ -127,6 +127,21 @@ def test_the_feed_is_complete_or_loud(catalog: Catalog, oracle: Oracle, expired:
         before = feeds_of(lake)
         expire(oracle, expired)
         check(before, lake, expired)
+
+
+def test_a_file_that_the_transaction_of_a_flush_has_deleted_is_missed(catalog: Catalog, oracle: Oracle) -> None:
+    oracle.attach(catalog.attach, data_path=catalog.data_path)
+    oracle.execute("CALL lake.set_option('data_inlining_row_limit', 5)")
+    oracle.execute("CREATE TABLE t AS SELECT i FROM range(9) r(i)")
+    oracle.execute("INSERT INTO t VALUES (100)")
+    oracle.execute("BEGIN; DELETE FROM t WHERE i < 9; CALL ducklake_flush_inlined_data('lake'); COMMIT")
+    with Lake.open(catalog.url) as lake:
+        assert lake.snapshots()[-1].changes == "deleted_from_table:1,inline_flush:1"
+        assert len(feeds.feed_of(lake, lake.table("t").version, 2, 3)) == 9
+        expire(oracle, (1, 2))
+
+        with pytest.raises(SnapshotsExpired, match="after snapshot 2 up to 3: snapshot 3 or the one before"):
+            lake.changes("t", 3)
 
 
 # ------------------------------------------------------------------------------- those who accept a loss

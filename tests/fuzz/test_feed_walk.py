@@ -17,7 +17,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
+from ducklake_core.model import TableVersion
 from tests.fixtures import feeds
+from tests.fixtures.extension_exceptions import unexplained
 from tests.fuzz.model import counted
 from tests.fuzz.places import Sessions, postgres_catalogs, sqlite_catalogs
 from tests.fuzz.test_walk import ACTORS, SEEDS, Act, Walk, walk_settings
@@ -122,6 +124,7 @@ class FeedWalk(Walk):
         runs = contiguous(there)
         singles = {b: feeds.feed_of(self.lake, version, a, b) for run in runs for a, b in pairwise(run)}
         for run in runs:
+            self._check_extension(name, version, run[0], run[-1])
             for a, b in combinations(run, 2):
                 task = feeds.task_of(self.lake, version, a, b)
                 events = feeds.read(self.lake, [task])
@@ -133,6 +136,14 @@ class FeedWalk(Walk):
                 assert feeds.shared_feed_of(self.lake, task, 1 + (a + b) % 5) == events, where
                 net = feeds.feed_of(self.lake, version, a, b, net=True)
                 assert feeds.net_applied(states[a], net) == states[b], f"net, {where}"
+
+    def _check_extension(self, name: str, version: TableVersion, start: int, end: int) -> None:
+        if end != self.lake.snapshots()[-1].snapshot_id or start == end:
+            return
+        ours = feeds.feed_of(self.lake, version, start, end)
+        theirs = feeds.extension_feed_of(self.fresh, name, start, end)
+        found = unexplained(ours, theirs, self.lake, version, start, end)
+        assert not found, f"{name}, ({start}, {end}]: missing {found - theirs}, surplus {found - ours}"
 
 
 def contiguous(snapshots: list[int]) -> list[list[int]]:

@@ -58,7 +58,7 @@ def find_net_changes(snapshots: np.ndarray, row_ids: np.ndarray, is_delete: np.n
     starts = _starts(ids)
     group = np.cumsum(starts) - 1
     first = np.flatnonzero(starts)
-    last = np.append(first[1:], len(order)) - 1
+    last = np.append(first[1:], len(order))[: len(first)] - 1
     repeats = ids[first] >= FIRST_LOCAL_ROW_ID
     same = ~starts[1:] & (deletes[1:] == deletes[:-1])
     repeats[group[1:][same]] = True

@@ -59,8 +59,11 @@ class TableSnapshot:
 
     @property
     def may_end_files(self) -> bool:
-        """Tell whether all rows of a file may have been deleted at once, which leaves no trace in the catalog."""
-        return self.deletes and ChangeKind.DELETED_FROM_TABLE in self.kinds
+        """Tell whether all rows of a file may have been deleted at once, which leaves no trace in the catalog.
+
+        A flush may be one such: in the reference, a transaction can both flush a table and delete from it.
+        """
+        return ChangeKind.DELETED_FROM_TABLE in self.kinds
 
     @property
     def is_rewrite(self) -> bool:
