@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.fixtures.spark",
     "tests.fixtures.drivers",
     "tests.fixtures.ingests",
+    "tests.fixtures.lives",
 ]
 
 # Time limits belong to pytest-timeout: a step that starts DuckDB or PostgreSQL is slow the first time only.

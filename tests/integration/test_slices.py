@@ -1,7 +1,6 @@
 """A table read in slices, by whoever, has the rows that the table has; and what goes wrong is told with all names."""
 
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +12,6 @@ from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.slices import CatalogRows, FileRows, ShippedRows, Slice, SliceLimits, read_slice
 from tests.fixtures import databases
 from tests.fixtures.catalogs import Catalog
-from tests.fixtures.oracle import Oracle
 
 LEFT_IN_CATALOG = SliceLimits(shipped_rows=0, count=3)
 
@@ -28,47 +26,24 @@ def parts_of(slices: list[Slice], kind: type) -> list[object]:
     return [part for one in slices for part in one.parts if isinstance(part, kind)]
 
 
-@pytest.fixture
-def lake(catalog: Catalog, oracle: Oracle) -> Iterator[Lake]:
-    """Give a lake whose table has been through all: files, deletes of each kind, inlined rows, merged and flushed."""
-    oracle.attach(catalog.attach, data_path=catalog.data_path, data_inlining_row_limit=10)
-    oracle.execute("CREATE TABLE t (id BIGINT, name VARCHAR, old INTEGER)")
-    oracle.execute("CALL lake.set_option('parquet_row_group_size', '2048')")
-    oracle.execute("INSERT INTO t SELECT i, 'n' || i, i FROM range(10000) r(i)")
-    oracle.execute("INSERT INTO t SELECT i, 'n' || i, i FROM range(10000, 10005) r(i)")
-    oracle.execute("DELETE FROM t WHERE id % 3 = 0")
-    oracle.execute("DELETE FROM t WHERE id = 100")
-    oracle.execute("CALL ducklake_flush_inlined_data('lake')")
-    oracle.execute("ALTER TABLE t DROP COLUMN old")
-    oracle.execute("ALTER TABLE t ADD COLUMN fresh VARCHAR DEFAULT 'new'")
-    oracle.execute("INSERT INTO t SELECT i, 'n' || i, 'x' FROM range(20000, 20100) r(i)")
-    oracle.execute("INSERT INTO t SELECT i, 'n' || i, 'y' FROM range(20100, 20200) r(i)")
-    oracle.execute("CALL ducklake_merge_adjacent_files('lake')")
-    oracle.execute("INSERT INTO t VALUES (30000, NULL, 'z'), (30001, 'i', NULL)")
-    oracle.execute("UPDATE t SET fresh = 'u' WHERE id IN (30000, 1, 20001)")
-    oracle.detach()
-    with Lake.open(catalog.url) as opened:
-        yield opened
-
-
 def tables_of(lake: Lake) -> list[Table]:
     at = [snapshot.snapshot_id for snapshot in lake.snapshots()]
     return [table for one in at for table in lake.tables(one)]
 
 
 @pytest.mark.parametrize("limits", [SliceLimits(count=1), SliceLimits(count=7), LEFT_IN_CATALOG], ids=str)
-def test_slices_have_the_rows_of_the_table_at_every_snapshot(lake: Lake, limits: SliceLimits) -> None:
-    for table in tables_of(lake):
+def test_slices_have_the_rows_of_the_table_at_every_snapshot(lived_lake: Lake, limits: SliceLimits) -> None:
+    for table in tables_of(lived_lake):
         slices = table.slices(limits=limits)
 
         assert read(slices, table.schema).sort_by("id").equals(table.read().sort_by("id"))
 
 
 @pytest.mark.parametrize("limits", [SliceLimits(count=7), LEFT_IN_CATALOG], ids=str)
-@pytest.mark.parametrize("condition", ["id > 20050", "id = 30000 OR fresh = 'u'", "name IS NULL", "id < 0"])
-def test_filter_and_columns_are_heeded(lake: Lake, limits: SliceLimits, condition: str) -> None:
-    table = lake.table("t")
-    columns = ["name", "id"]
+@pytest.mark.parametrize("condition", ["id > 20050", "id = 30000 OR fresh = 'u'", "title IS NULL", "id < 0"])
+def test_filter_and_columns_are_heeded(lived_lake: Lake, limits: SliceLimits, condition: str) -> None:
+    table = lived_lake.table("t")
+    columns = ["title", "id"]
 
     slices = table.slices(columns, parse_filter(condition, table.version.columns), limits)
 
@@ -76,21 +51,21 @@ def test_filter_and_columns_are_heeded(lake: Lake, limits: SliceLimits, conditio
     assert read(slices, schema).sort_by("id").equals(table.read(columns, condition).sort_by("id"))
 
 
-def test_files_that_cannot_match_are_not_in_a_slice(lake: Lake) -> None:
-    table = lake.table("t")
+def test_files_that_cannot_match_are_not_in_a_slice(lived_lake: Lake) -> None:
+    table = lived_lake.table("t")
 
     slices = table.slices(predicate=parse_filter("id >= 20000", table.version.columns))
 
     assert 0 < len(parts_of(slices, FileRows)) < len(table.files())
 
 
-def test_large_file_is_shared_out_and_opened_once_per_slice(lake: Lake) -> None:
-    lake.set_option("data_inlining_row_limit", 0)
-    lake.set_option("parquet_row_group_size", 122_880)
-    lake.create_table("large", {"id": "int64"})
-    lake.append("large", pa.table({"id": range(1_000_000)}))
-    lake.delete("large", "id >= 500000 AND id < 700000")
-    table = lake.table("large")
+def test_large_file_is_shared_out_and_opened_once_per_slice(lived_lake: Lake) -> None:
+    lived_lake.set_option("data_inlining_row_limit", 0)
+    lived_lake.set_option("parquet_row_group_size", 122_880)
+    lived_lake.create_table("large", {"id": "int64"})
+    lived_lake.append("large", pa.table({"id": range(1_000_000)}))
+    lived_lake.delete("large", "id >= 500000 AND id < 700000")
+    table = lived_lake.table("large")
 
     slices = table.slices(limits=SliceLimits(count=4))
 
@@ -101,8 +76,8 @@ def test_large_file_is_shared_out_and_opened_once_per_slice(lake: Lake) -> None:
     assert read(slices, table.schema).column("id").to_pylist() == [*range(500_000), *range(700_000, 1_000_000)]
 
 
-def test_few_inlined_rows_travel_and_many_stay_in_the_catalog(lake: Lake) -> None:
-    table = lake.table("t")
+def test_few_inlined_rows_travel_and_many_stay_in_the_catalog(lived_lake: Lake) -> None:
+    table = lived_lake.table("t")
 
     few, many = table.slices(), table.slices(limits=LEFT_IN_CATALOG)
 
@@ -112,18 +87,18 @@ def test_few_inlined_rows_travel_and_many_stay_in_the_catalog(lake: Lake) -> Non
     assert not parts_of(many, ShippedRows)
 
 
-def test_no_secret_is_shown(lake: Lake) -> None:
-    slices = lake.table("t").slices(limits=LEFT_IN_CATALOG)
+def test_no_secret_is_shown(lived_lake: Lake) -> None:
+    slices = lived_lake.table("t").slices(limits=LEFT_IN_CATALOG)
 
-    password = lake.database.url.url.password
+    password = lived_lake.database.url.url.password
     assert password is None or password not in repr([*slices, *parts_of(slices, CatalogRows)])
 
 
-def test_rows_that_were_flushed_since_the_plan_are_not_lost_in_silence(lake: Lake) -> None:
-    table = lake.table("t")
+def test_rows_that_were_flushed_since_the_plan_are_not_lost_in_silence(lived_lake: Lake) -> None:
+    table = lived_lake.table("t")
     shipped, left = table.slices(), table.slices(limits=LEFT_IN_CATALOG)
 
-    lake.flush_inlined("t")
+    lived_lake.flush_inlined("t")
 
     assert read(shipped, table.schema).num_rows == table.count()
     with pytest.raises(TransientError, match=r"table 'main\.t' at snapshot .* have been flushed since: begin it again"):
@@ -131,17 +106,17 @@ def test_rows_that_were_flushed_since_the_plan_are_not_lost_in_silence(lake: Lak
     assert read(table.slices(), table.schema).num_rows == table.count()
 
 
-def test_expired_snapshot_is_refused(catalog: Catalog, lake: Lake) -> None:
-    table = lake.table("t")
-    lake.append("t", {"id": [1], "name": ["n"], "fresh": ["f"]})
+def test_expired_snapshot_is_refused(catalog: Catalog, lived_lake: Lake) -> None:
+    table = lived_lake.table("t")
+    lived_lake.append("t", {"id": [1], "title": ["n"], "fresh": ["f"]})
     databases.run(catalog, f"DELETE FROM ducklake_snapshot WHERE snapshot_id = {table.snapshot.snapshot_id}")
 
     with pytest.raises(ObjectNotFound, match=r"'main\.t': snapshot \d+ has expired since the table was opened"):
         table.slices()
 
 
-def test_file_that_is_gone_is_named_with_table_and_snapshot(lake: Lake) -> None:
-    table = lake.table("t")
+def test_file_that_is_gone_is_named_with_table_and_snapshot(lived_lake: Lake) -> None:
+    table = lived_lake.table("t")
     slices = table.slices()
     path = table.files()[0].path
 

@@ -1,6 +1,5 @@
 """Arrow data as core reads it becomes exactly what Spark demands, without loss, or is refused by name."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,29 +9,12 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ducklake_core.errors import UnsupportedType
-from ducklake_core.model import Column
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import SCALARS, build_columns
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
 from tests.fixtures import values
+from tests.fixtures.spark_reads import read_as
 from tests.fixtures.values import INFINITY, column_of, raw_array
-
-# As DuckDB's texts, a type of the same digits in Spark's terms.
-READ_AS = {
-    **{f"{sign}int128": "decimal(38,0)" for sign in ("", "u")},
-    "uint8": "int16",
-    "uint16": "int32",
-    "uint32": "int64",
-    "uint64": "decimal(20,0)",
-    **dict.fromkeys(("timestamp_s", "timestamp_ms", "timestamp_ns"), "timestamp"),
-    **dict.fromkeys(("json", "uuid", "interval", "timetz"), "varchar"),
-    "time": "time_ns",
-}
-
-
-def read_as(column: Column) -> Column:
-    """Return the column whose Arrow type is the one that Spark demands."""
-    return replace(column, type=READ_AS.get(column.type, column.type), children=tuple(map(read_as, column.children)))
 
 
 @given(st.data())
