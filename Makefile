@@ -6,10 +6,10 @@ ENVIRONMENT := .venv/.stamp
 CATALOG ?= sqlite
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-flush bench-sink fuzz lock format clean
+.PHONY: help demo test check bench bench-flush bench-sink bench-latency test-spark fuzz lock format clean
 
 help: ## explain the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres for PostgreSQL)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) $(ARGS)
@@ -30,8 +30,14 @@ bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the f
 bench-sink: $(ENVIRONMENT) ## measure the sink: ARGS="small", "large", "many" or "beside" (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.sink $(ARGS)
 
+bench-latency: $(ENVIRONMENT) ## measure how long a row takes from a commit to a reader of changes (ARGS="--help")
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.latency $(ARGS)
+
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)
+
+test-spark: $(ENVIRONMENT) ## run the tests of reads with each version of Spark that we support (SPARK="4.1" to choose)
+	@scripts/spark_versions.sh $(or $(SPARK),4.1 4.2 4.3)
 
 fuzz: $(ENVIRONMENT) ## repeat the random walks of the tests for long
 	@$(BIN)/pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
@@ -44,7 +50,7 @@ lock: $(ENVIRONMENT) ## choose the newest versions that pyproject.toml allows an
 		--no-emit-index-url --no-emit-find-links --group dev --output-file constraints.txt pyproject.toml
 
 clean: ## remove the environment, caches, builds and the demo lake
-	@rm -rf .venv build dist demo-lake .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-spark-* build dist demo-lake .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(ENVIRONMENT): constraints.txt pyproject.toml scripts/environment.sh

@@ -14,18 +14,17 @@ import pyarrow as pa
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database, Session
-from ducklake_core.catalog.dialects import driver_error
 from ducklake_core.catalog.file_reader import read_changed_files, read_data_files
 from ducklake_core.catalog.inlined_reader import RowVersions, read_inlined_changes
 from ducklake_core.catalog.reader import read_snapshot
-from ducklake_core.errors import CorruptCatalog, InvalidInput
+from ducklake_core.errors import InvalidInput
 from ducklake_core.files.file_changes import Events, events_of, read_file_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, SnapshotId, TableVersion
 from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges
 from ducklake_core.plan.change_types import ChangeType, change_type_array, find_net_changes, find_updates
 from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
-from ducklake_core.scan import as_table_columns
+from ducklake_core.scan import as_table_columns, ask_catalog
 from ducklake_core.spec.types import arrow_field
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP, ROW_ID = "_change_type", "_commit_version", "_commit_timestamp", "_rowid"
@@ -35,7 +34,6 @@ CHANGE_FIELDS = (
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
     pa.field(ROW_ID, pa.int64()),
 )
-_READ_ATTEMPTS = 3
 _NUMBERS = ("row_id", "begin", "end")
 
 
@@ -75,29 +73,16 @@ def list_changes(
 
     `on_loss` is called with what would have been the error's message by those who accept the loss.
     """
-    for attempt in range(_READ_ATTEMPTS):
-        try:
-            with database.read() as session:
-                return _list(session, request, on_loss)
-        except Exception as error:  # only an inlined table that a flush dropped meanwhile is tried again
-            if not database.dialect.is_missing_table(error):
-                raise
-            if attempt + 1 == _READ_ATTEMPTS:
-                name = request.table.qualified_name
-                raise CorruptCatalog(f"table '{name}' has no table of inlined rows: {driver_error(error)}") from error
-    raise AssertionError("unreachable")  # the last attempt raises
+    return ask_catalog(
+        database, request.table, lambda session, table: _list(session, replace(request, table=table), on_loss)
+    )
 
 
 def list_state(database: Database, request: FeedRequest) -> ChangeTask:
     """Return the rows that a table has at the end of the range as a task: what a feed begins with."""
-    for _ in range(_READ_ATTEMPTS):
-        try:
-            with database.read() as session:
-                return _list_state(session, request)
-        except Exception as error:  # only an inlined table that a flush dropped meanwhile is tried again
-            if not database.dialect.is_missing_table(error):
-                raise
-    raise CorruptCatalog(f"table '{request.table.qualified_name}' has no table of inlined rows")
+    return ask_catalog(
+        database, request.table, lambda session, table: _list_state(session, replace(request, table=table))
+    )
 
 
 def _list_state(session: Session, request: FeedRequest) -> ChangeTask:
@@ -147,19 +132,12 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[str], objec
 
 
 def _inlined_changes(session: Session, request: FeedRequest) -> Iterator[InlinedChanges]:
-    names = {row[1] for row in _registered(session, request.table)}
+    wanted = {c.column_id for c in request.columns}
     for inlined in request.table.inlined_tables:
-        if inlined.name in names:
-            wanted = {c.column_id for c in request.columns}
-            present = [c for c in inlined.columns if c.column_id in wanted]
-            versions = read_inlined_changes(session, inlined, present, request.span)
-            if len(versions.row_ids):
-                yield _shipped(versions, present, request.columns)
-
-
-def _registered(session: Session, table: TableVersion) -> Sequence[Sequence[str]]:
-    query = queries.of_table(session.tables, "ducklake_inlined_data_tables")
-    return session.query(query, table_id=table.table_id)
+        present = [c for c in inlined.columns if c.column_id in wanted]
+        versions = read_inlined_changes(session, inlined, present, request.span)
+        if len(versions.row_ids):
+            yield _shipped(versions, present, request.columns)
 
 
 def _shipped(versions: RowVersions, present: Sequence[Column], columns: Sequence[Column]) -> InlinedChanges:

@@ -17,6 +17,7 @@ from typing import Any
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
 from ducklake_core.model import SnapshotId
+from ducklake_core.plan.change_types import ChangeType
 from ducklake_core.spec.names import split_table_name
 from ducklake_core.spec.quantities import parse_duration, parse_size
 
@@ -26,15 +27,6 @@ class Start(Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
-
-
-class ChangeType(Enum):
-    """What happened to a row: the values of `_change_type`."""
-
-    INSERT = "insert"
-    UPDATE_PREIMAGE = "update_preimage"
-    UPDATE_POSTIMAGE = "update_postimage"
-    DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +186,7 @@ _COLUMN = re.compile(r"""\s*(?:("(?:[^"]|"")+")|(`(?:[^`]|``)+`)|([^",`]*[^",`\s
 
 
 def _change_types(text: str) -> frozenset[ChangeType]:
-    known = {kind.value: kind for kind in ChangeType}
+    known = {kind.name: kind for kind in ChangeType}
     words = [word.strip().lower() for word in text.split(",")]
     if any(word not in known for word in words):
         raise ValueError(f"some of {', '.join(known)}, separated by commas")

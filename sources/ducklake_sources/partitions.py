@@ -15,7 +15,7 @@ from ducklake_core.feed import CHANGE_FIELDS, CHANGE_TYPE, read_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
 from ducklake_core.plan.change_slices import ChangeTask
-from ducklake_sources.options import ChangeType
+from ducklake_core.plan.change_types import ChangeType
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
 
 CHANGE_COLUMNS = (
@@ -44,7 +44,7 @@ def read_partition(partition: FeedPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition as Spark demands them; errors name the table."""
     task, kinds = partition.task, partition.kinds
     batches = SparkBatches.of(task.columns, () if kinds is None else CHANGE_COLUMNS)
-    wanted = pa.array([kind.value for kind in kinds or (ChangeType.INSERT,)])
+    wanted = pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
     is_all = kinds == frozenset(ChangeType)
     try:
         for record_batch in read_changes(Storage.of(partition.root), task):

@@ -29,7 +29,7 @@ from ducklake_sources.feed_schema import (
     last_before_change,
 )
 from ducklake_sources.offsets import FeedOffset
-from ducklake_sources.options import ChangeType, SourceOptions
+from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, feed_schema, read_partition
 from ducklake_sources.spark_versions import AvailableNow, is_unlimited, read_limit
 from ducklake_sources.table_feed import TableFeed
@@ -247,7 +247,7 @@ class _State:
             check_columns_of_start(self.feed, self.columns, start.snapshot_id)
             task = list_changes(self.feed.lake.database, request, on_loss=_log.warning)
         task = self._without_skipped(task)
-        kinds: frozenset[ChangeType] | None = options.change_types if options.read_change_feed else None
+        kinds = options.change_types if options.read_change_feed else None
         return [FeedPartition(self.feed.lake.data_path, part, kinds) for part in share_out(task)]
 
     def _is_there(self, end: FeedOffset) -> bool:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.errors import InvalidInput
-from ducklake_sources.options import ChangeType, Start, check_stream, check_table_read, parse_options
+from ducklake_core.plan.change_types import ChangeType
+from ducklake_sources.options import Start, check_stream, check_table_read, parse_options
 
 LAKE = {"catalog": "sqlite:///nowhere.sqlite", "table": "main.events"}
 SECRET = "hunter2"  # noqa: S105 # what must not be seen
@@ -59,7 +60,7 @@ def test_values_that_need_another_option_are_parsed() -> None:
     feed = parse_options({**LAKE, "readChangeFeed": "true", "changeTypes": "insert, DELETE"})
     consumer = parse_options({**LAKE, "consumerId": "etl", "consumerExpiration": "12h"})
 
-    assert feed.change_types == {ChangeType.INSERT, ChangeType.DELETE}
+    assert feed.change_types == {ChangeType.insert, ChangeType.delete}
     assert consumer.consumer_expiration == timedelta(hours=12)
 
 

@@ -1,0 +1,126 @@
+"""From one table to the next: the changes of bronze, transformed, into silver, by drivers that die again and again."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ducklake_core import Lake
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.consistency import check_lake
+from tests.fixtures.driver_jobs import Fault, Job
+from tests.fixtures.drivers import Driver, Drivers
+from tests.fixtures.ingests import with_secret
+from tests.fixtures.oracle import Oracle
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ONLY_POSTGRES = pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
+POINTS = ("after_collect", "after_head_read", "after_commit")
+KILLS = 10
+EXPRESSIONS = ["i", "upper(s) AS s", "_change_type AS kind", "_commit_version AS version", "_rowid AS row_id"]
+
+
+class Silver:
+    """A table `main.silver` that has each change of `main.bronze`, by way of drivers."""
+
+    def __init__(self, catalog: Catalog, drivers: Drivers, checkpoint: Path) -> None:
+        self.catalog = catalog
+        self.lake = Lake.create(catalog.url, data_path=catalog.data_path)
+        self.lake.set_option("data_inlining_row_limit", 5)
+        self.lake.create_table("bronze", {"i": "int64", "s": "varchar"})
+        self.checkpoint = checkpoint
+        self.used: list[Driver] = []
+        self._drivers = drivers
+        self._count = 0
+
+    def change_bronze(self, choose: random.Random) -> None:
+        """Let bronze have some snapshots more, of every kind."""
+        size = choose.choice((2, 20))
+        numbers = range(self._count, self._count + size)
+        self._count += size
+        self.lake.append("bronze", pa.table({"i": list(numbers), "s": ["a"] * size}))
+        self.lake.update("bronze", {"s": f"u{self._count}"}, f"i = {choose.randrange(self._count)}")
+        self.lake.delete("bronze", f"i = {choose.randrange(self._count)}")
+        if choose.random() < 0.5:
+            self.lake.flush_inlined("bronze")
+
+    def start(self, *faults: Fault, client: str = "classic") -> Driver:
+        options = {"catalog": with_secret(self.catalog.url), "table": "bronze", "readChangeFeed": "true"}
+        sink = {"catalog": with_secret(self.catalog.url), "table": "silver", "stream": "silver", "inline_rows": 15}
+        job = Job(
+            input="",
+            checkpoint=str(self.checkpoint),
+            sinks=[{**sink, "flush": None}],
+            source="ducklake",
+            source_options={**options, "startingVersion": "earliest", "maxVersionsPerTrigger": "3"},
+            expressions=EXPRESSIONS,
+            faults=list(faults),
+        )
+        driver = self._drivers.start(job, client)
+        self.used.append(driver)
+        return driver
+
+    def next_batch(self) -> int:
+        entry = self.lake.ledger_entry("silver")
+        return 0 if entry is None else entry.batch_id + 1
+
+    def check(self, oracle: Oracle) -> None:
+        """Compare silver with what a batch makes of bronze; DuckDB reads the same."""
+        changes = self.lake.changes("bronze", 1).to_pylist()
+        expected = Counter(
+            (c["i"], c["s"].upper(), c["_change_type"], c["_commit_version"], c["_rowid"]) for c in changes
+        )
+        silver = self.lake.table("silver").read(["i", "s", "kind", "version", "row_id"]).to_pylist()
+        assert Counter(tuple(row.values()) for row in silver) == expected
+        check_lake(self.catalog)
+        oracle.attach(self.catalog.attach)
+        assert Counter(oracle.query("SELECT i, s, kind, version, row_id FROM silver")) == expected
+
+
+@pytest.fixture
+def silver(catalog: Catalog, drivers: Drivers, tmp_path: Path) -> Iterator[Silver]:
+    made = Silver(catalog, drivers, tmp_path / "checkpoint")
+    yield made
+    made.lake.close()
+
+
+@ONLY_POSTGRES
+def test_silver_is_what_a_batch_makes_of_bronze_though_its_driver_was_killed_ten_times(
+    silver: Silver, oracle: Oracle
+) -> None:
+    seed = random.randrange(2**32)  # noqa: S311 # no secret
+    choose = random.Random(seed)  # noqa: S311 # no secret
+    print(f"seed {seed}")  # noqa: T201 # shown when the test fails
+
+    for _ in range(KILLS):
+        silver.change_bronze(choose)
+        silver.start(Fault(choose.choice(POINTS), "kill", silver.next_batch())).wait_dead()
+    silver.change_bronze(choose)
+    last = silver.start()
+
+    assert last.end() is None
+    silver.check(oracle)
+    extra = [json.loads(s.extra_info) for s in silver.lake.snapshots() if s.extra_info and "silver" in s.extra_info]
+    assert [info["batch"] for info in extra] == sorted({info["batch"] for info in extra})
+    bronze = silver.lake.table("bronze").version.table_uuid
+    assert all(info["offsets"][0]["table_uuid"] == str(bronze) for info in extra)
+    ends = [info["offsets"][0]["snapshot_id"] for info in extra]
+    assert ends == sorted(ends)
+    assert all("correct-horse" not in driver.log for driver in silver.used)
+
+
+@ONLY_POSTGRES
+def test_feed_is_read_over_connect(silver: Silver, oracle: Oracle) -> None:
+    choose = random.Random(1)  # noqa: S311 # no secret
+    silver.change_bronze(choose)
+    assert silver.start(client="connect").end() is None
+    silver.change_bronze(choose)
+
+    assert silver.start(client="connect").end() is None
+
+    silver.check(oracle)
