@@ -13,6 +13,7 @@ Where it runs: everywhere; errors travel from executor to driver.
     │   │   ├── LakeExists
     │   │   ├── UnsupportedFormatVersion
     │   │   ├── DataPathMismatch
+    │   │   ├── CatalogForbidden    the database does not let us
     │   │   └── CorruptCatalog      a catalog row breaks the format
     │   ├── ObjectNotFound          no such schema, table, column or snapshot
     │   ├── ObjectExists
@@ -99,6 +100,10 @@ class UnsupportedFormatVersion(CatalogError):
 
 class DataPathMismatch(CatalogError):
     """The lake keeps its files elsewhere than the caller said."""
+
+
+class CatalogForbidden(CatalogError):
+    """The database's user may not do what was asked for."""
 
 
 class CorruptCatalog(CatalogError):

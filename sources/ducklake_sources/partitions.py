@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +31,7 @@ class FeedPartition(InputPartition):
     """Some changes. `kinds` None: the rows alone, without what tells of the change."""
 
     root: str
-    task: ChangeTask
+    task: ChangeTask = field(repr=False)  # files may have keys
     kinds: frozenset[ChangeType] | None
 
 

@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 _QUIET_SNAPSHOTS = 1000
 _QUIET_TIME = timedelta(minutes=1)
 _HEARTBEATS_PER_EXPIRATION = 20
+_LOOK_AHEAD = 10_000  # snapshots; how far a reader that is limited looks, however far it has fallen behind
 
 
 class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc] # by Spark's version
@@ -171,20 +172,26 @@ class _State:
 
     def _after_changes(self, start: FeedOffset, end: SnapshotId, *, has_limits: bool) -> FeedOffset:
         check_columns_of_start(self.feed, self.columns, start.snapshot_id)
+        if has_limits:
+            end = SnapshotId(min(end, start.snapshot_id + _LOOK_AHEAD))
         history = self.feed.history(SnapshotSpan(start.snapshot_id, end))
         gap = find_gap(history, self.feed.table.begin_snapshot)
         if gap is not None and self.options.fail_on_data_loss:
             raise gap_error(self.feed.table.qualified_name, history.span, gap)
         if not any(is_relevant(s) for s in history.snapshots) and gap is None:
             return self._quiet(start, history)
+        if not history.snapshots:  # all of them have expired
+            return start.moved_to(end, start.schema_version, end - start.snapshot_id)
         last = self._last_before_change(start, history)
         snapshots = [s for s in history.snapshots if s.snapshot_id <= last]
         snapshots = list(up_to_change(snapshots, self.options, self.feed.table.qualified_name))
         limits = self._limits() if has_limits else Limits()
         sizes = self.feed.sizes(history) if limits.need_sizes else {}
         admitted = admit(snapshots, sizes, limits)
-        lost = 0 if gap is None else gap[1] - gap[0] + 1
-        return start.moved_to(admitted[-1].snapshot_id, admitted[-1].schema_version, lost)
+        newest = admitted[-1]
+        before = max(start.snapshot_id, self.feed.table.begin_snapshot - 1)
+        lost = newest.snapshot_id - before - sum(s.snapshot_id > before for s in admitted)
+        return start.moved_to(newest.snapshot_id, newest.schema_version, lost)
 
     def _last_before_change(self, start: FeedOffset, history: History) -> SnapshotId:
         last = history.snapshots[-1]

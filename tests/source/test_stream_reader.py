@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import (
+    CatalogForbidden,
     InvalidInput,
     ObjectNotFound,
     OffsetMismatch,
@@ -521,3 +523,22 @@ def test_bad_options_are_told_all_at_once(table: Table) -> None:
 def test_unknown_table_is_told_with_the_nearest(table: Table) -> None:
     with pytest.raises(ObjectNotFound, match="there is no table 'events'"):
         Pull(catalog=table.catalog.url, table="events")
+
+
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
+def test_user_without_rights_is_told_what_is_missing(table: Table) -> None:
+    table.add(1)
+    database = table.catalog.database  # type: ignore[union-attr] # PostgreSQL alone
+    with psycopg.connect(database.conninfo, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS stranger")
+        connection.execute("CREATE ROLE stranger LOGIN")
+    url = table.catalog.url.replace("://lake@", "://stranger@")
+
+    with pytest.raises(CatalogForbidden, match=r"may not read catalog .*permission denied.*SELECT"):
+        Pull(catalog=url, table="t")
+
+    with psycopg.connect(database.conninfo, autocommit=True) as connection:
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO stranger")
+    pull = table.pull(catalog=url, consumerId="c", startingVersion="latest")
+    with pytest.raises(CatalogForbidden, match=r"may not create the ledger in catalog .*consumerId"):
+        pull.step()

@@ -32,6 +32,8 @@ def record_consumer(database: Database, consumer: Consumer) -> None:
             except Exception as error:  # only a lost race is renamed
                 if database.dialect.is_contention(error):
                     raise ContentionError(f"another process writes consumer '{consumer.name}'") from error
+                if database.dialect.is_forbidden(error):
+                    raise database.forbidden(f"record consumer '{consumer.name}' in", error) from error
                 raise
 
 

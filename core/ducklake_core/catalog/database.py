@@ -20,10 +20,10 @@ from sqlalchemy import Connection, Engine, Executable, String, bindparam, create
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core import faults
-from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
+from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect, driver_error
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.catalog.wire import Command, Wire
-from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
+from ducklake_core.errors import CatalogForbidden, CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
 
 Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
@@ -94,10 +94,19 @@ class Database:
         try:
             with self._session(self.dialect.begin_read) as session:
                 yield session
-        except Exception as error:  # only a lost connection or a lock is renamed
+        except Exception as error:  # only what a caller can act on is renamed
             if self.dialect.is_transient(error):
                 raise CatalogUnavailable(f"cannot read catalog '{self.url.shown}': {_first_line(error)}") from error
+            if self.dialect.is_forbidden(error):
+                raise self.forbidden("read", error) from error
             raise
+
+    def forbidden(self, act: str, error: BaseException) -> CatalogForbidden:
+        """Return the error for what the database does not let us do."""
+        return CatalogForbidden(
+            f"may not {act} catalog '{self.url.shown}': {_first_line(driver_error(error))}; a reader needs SELECT on "
+            "all its tables, a writer and a stream with a consumerId need INSERT, UPDATE, DELETE and CREATE, too"
+        )
 
     def write(self) -> AbstractContextManager[Session]:
         """Open a transaction that writes; its errors are the driver's, for the committer to classify."""

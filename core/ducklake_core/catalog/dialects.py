@@ -24,6 +24,7 @@ class CatalogDialect:
     is_contention: Callable[[BaseException], bool]
     is_transient: Callable[[BaseException], bool]
     is_missing_table: Callable[[BaseException], bool]
+    is_forbidden: Callable[[BaseException], bool]
     table_exists: str  # SQL that answers for the name bound as `name`
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     has_pipeline: bool  # several statements travel in one round trip
@@ -48,6 +49,14 @@ def _pg_transient(error: BaseException) -> bool:
 
 def _pg_missing(error: BaseException) -> bool:
     return isinstance(driver_error(error), (pg.UndefinedTable, pg.InvalidSchemaName))
+
+
+def _pg_forbidden(error: BaseException) -> bool:
+    return isinstance(driver_error(error), (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction))
+
+
+def _sqlite_forbidden(error: BaseException) -> bool:
+    return _sqlite_code(error).startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN"))
 
 
 def _sqlite_code(error: BaseException) -> str:
@@ -77,6 +86,7 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_contention=_pg_contention,
         is_transient=_pg_transient,
         is_missing_table=_pg_missing,
+        is_forbidden=_pg_forbidden,
         table_exists="SELECT to_regclass(:name) IS NOT NULL",
         stored_columns=(
             "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
@@ -92,6 +102,7 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_contention=_sqlite_contention,
         is_transient=_sqlite_transient,
         is_missing_table=_sqlite_missing,
+        is_forbidden=_sqlite_forbidden,
         table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
         stored_columns=None,
         has_pipeline=False,

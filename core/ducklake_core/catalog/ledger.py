@@ -73,6 +73,8 @@ def create_ledger(database: Database) -> None:
                 # PostgreSQL's IF NOT EXISTS is no lock: of two that create at once, one violates a key of its catalog.
                 if database.dialect.is_contention(error):
                     raise ContentionError("another process is creating the ledger") from error
+                if database.dialect.is_forbidden(error):
+                    raise database.forbidden("create the ledger in", error) from error
                 raise
 
 
