@@ -31,7 +31,7 @@ def lake(duckdb: Oracle, catalog: Catalog) -> Iterator[Lake]:  # noqa: ARG001 # 
 def check(lake: Lake, table: str = "t") -> dict[tuple[int, int], feeds.Events]:
     """Check the law between any two snapshots of a table; return its changes by range."""
     version = lake.table(table).version
-    snapshots = [s.snapshot_id for s in lake.snapshots() if s.snapshot_id >= version.begin_snapshot]
+    snapshots: list[int] = [s.snapshot_id for s in lake.snapshots() if s.snapshot_id >= version.begin_snapshot]
     states = {i: feeds.state_of(lake, version, i) for i in snapshots}
     found = {(a, b): feeds.feed_of(lake, version, a, b) for a, b in combinations(snapshots, 2)}
     for (a, b), events in found.items():
