@@ -1,7 +1,7 @@
 """Whatever has expired, a feed is complete, or it says that it is not: never a row less without a word."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.errors import SnapshotsExpired
 from ducklake_core.feed import FeedRequest, list_changes
-from ducklake_core.model import SnapshotId
+from ducklake_core.model import SnapshotId, TableVersion
 from ducklake_core.plan.feed import SnapshotSpan
 from tests.fixtures import feeds
 from tests.fixtures.catalogs import Catalog, SqliteCatalog
@@ -57,12 +57,12 @@ def expire(oracle: Oracle, snapshots: tuple[int, ...]) -> None:
 def feeds_of(lake: Lake) -> dict[tuple[int, int], Events | SnapshotsExpired]:
     """Return the changes of every range, or why they cannot be read."""
     version = lake.table("u").version
-    return {(a, b): _feed_or_error(lambda a=a, b=b: feeds.feed_of(lake, version, a, b)) for a, b in RANGES}
+    return {(a, b): _feed_or_error(lake, version, a, b) for a, b in RANGES}
 
 
-def _feed_or_error(read: Callable[[], Events]) -> Events | SnapshotsExpired:
+def _feed_or_error(lake: Lake, version: TableVersion, start: int, end: int) -> Events | SnapshotsExpired:
     try:
-        return read()
+        return feeds.feed_of(lake, version, start, end)
     except SnapshotsExpired as error:
         return error
 

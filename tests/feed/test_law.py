@@ -1,48 +1,13 @@
 """Hard histories, one by one: what a table holds at one snapshot, and its changes, give what it holds at another."""
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import combinations
 
 import pyarrow as pa
-import pytest
 
 from ducklake_core import Lake
 from tests.fixtures import feeds
-from tests.fixtures.catalogs import Catalog
-from tests.fixtures.feeds import Event
+from tests.fixtures.feeds import Event, check_law
 from tests.fixtures.oracle import Oracle
-
-
-@pytest.fixture
-def duckdb(catalog: Catalog, oracle: Oracle) -> Oracle:
-    """Give DuckDB attached to a new lake that inlines nothing."""
-    oracle.attach(catalog.attach, data_path=catalog.data_path)
-    oracle.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
-    return oracle
-
-
-@pytest.fixture
-def lake(duckdb: Oracle, catalog: Catalog) -> Iterator[Lake]:  # noqa: ARG001 # it creates the lake
-    with Lake.open(catalog.url) as lake:
-        yield lake
-
-
-def check(lake: Lake, table: str = "t") -> dict[tuple[int, int], feeds.Events]:
-    """Check the law between any two snapshots of a table; return its changes by range."""
-    version = lake.table(table).version
-    snapshots = [s.snapshot_id for s in lake.snapshots() if s.snapshot_id >= version.begin_snapshot]
-    states = {i: feeds.state_of(lake, version, i) for i in snapshots}
-    found = {(a, b): feeds.feed_of(lake, version, a, b) for a, b in combinations(snapshots, 2)}
-    for (a, b), events in found.items():
-        assert feeds.applied(states[a], events) == states[b], f"({a}, {b}]"
-        assert events == sum((found[i, i + 1] for i in range(a, b)), Counter()), f"({a}, {b}]"
-        for rows in (1, 3):
-            task = feeds.task_of(lake, version, a, b)
-            assert feeds.shared_feed_of(lake, task, rows) == events, f"({a}, {b}], {rows} rows for a task"
-        net = feeds.feed_of(lake, version, a, b, net=True)
-        assert feeds.net_applied(states[a], net) == states[b], f"net, ({a}, {b}]"
-    return found
 
 
 def kinds(events: feeds.Events) -> Counter[str]:
@@ -55,7 +20,7 @@ def test_rows_inserted_and_deleted_by_one_transaction_have_no_event(lake: Lake, 
     duckdb.execute("BEGIN; INSERT INTO t FROM range(5); DELETE FROM t WHERE i = 2; COMMIT")
 
     assert lake.snapshots()[-1].changes == "inserted_into_table:1"
-    assert sorted(event.values for event in check(lake)[1, 2]) == [(0,), (1,), (3,), (4,)]
+    assert sorted(event.values for event in check_law(lake)[1, 2]) == [(0,), (1,), (3,), (4,)]
 
 
 def test_repeated_row_ids_of_the_extension_are_survived(lake: Lake, duckdb: Oracle) -> None:
@@ -68,7 +33,7 @@ def test_repeated_row_ids_of_the_extension_are_survived(lake: Lake, duckdb: Orac
     duckdb.execute("UPDATE t SET i = i + 1")
     duckdb.execute("DELETE FROM t WHERE i = 12")
 
-    found = check(lake)
+    found = check_law(lake)
 
     assert set(feeds.state_of(lake, lake.table("t").version, 3)) == {(10**18, (10,)), (10**18, (20,))}
     assert kinds(found[3, 4]) == {"update_preimage": 1, "update_postimage": 1}
@@ -85,7 +50,7 @@ def test_rows_updated_by_one_transaction_several_times_have_one_image_before_and
         duckdb.execute(f"BEGIN; UPDATE {table} SET i = 9 WHERE i = 0; UPDATE {table} SET i = 8 WHERE i = 9; COMMIT")
         head = lake.snapshots()[-1].snapshot_id
 
-        found = check(lake, table)[head - 1, head]
+        found = check_law(lake, table)[head - 1, head]
 
         assert found == Counter(
             {Event(head, "update_preimage", 0, (0,)): 1, Event(head, "update_postimage", 0, (8,)): 1}
@@ -99,7 +64,7 @@ def test_a_row_deleted_and_inserted_again_by_one_transaction_is_another_row(lake
         tx.delete("t", "i = 3")
         tx.append("t", pa.table({"i": [3]}))
 
-    found = check(lake)
+    found = check_law(lake)
 
     assert found[1, 2] == Counter({Event(2, "delete", 2, (2,)): 1, Event(2, "insert", 4, (2,)): 1})
     assert found[2, 3] == Counter({Event(3, "delete", 3, (3,)): 1, Event(3, "insert", 5, (3,)): 1})
@@ -115,7 +80,7 @@ def test_maintenance_tells_nothing_and_changes_no_earlier_event(lake: Lake, duck
     duckdb.execute("DELETE FROM t WHERE i IN (12, 21)")
     duckdb.execute("INSERT INTO t SELECT i + 30, 'e' FROM range(10) r(i)")
     duckdb.execute("INSERT INTO t SELECT i + 40, 'e' FROM range(10) r(i)")
-    before = check(lake)
+    before = check_law(lake)
     last = lake.snapshots()[-1].snapshot_id
 
     for call in (
@@ -126,7 +91,7 @@ def test_maintenance_tells_nothing_and_changes_no_earlier_event(lake: Lake, duck
     ):
         duckdb.execute(call)
         duckdb.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
-        after = check(lake)
+        after = check_law(lake)
         assert {span: events for span, events in after.items() if span[1] <= last} == before, call
         assert not any(events for (start, _), events in after.items() if start >= last), call
     tokens = [(s.changes or "").split(":")[0] for s in lake.snapshots() if s.snapshot_id > last]
@@ -138,11 +103,11 @@ def test_our_flush_changes_no_event(lake: Lake, duckdb: Oracle) -> None:
     duckdb.execute("CREATE TABLE t AS SELECT i, 'a' AS s FROM range(10) r(i)")
     duckdb.execute("INSERT INTO t VALUES (20, 'c'), (21, 'c')")
     duckdb.execute("UPDATE t SET s = 'd' WHERE i IN (1, 20)")
-    before = check(lake)
+    before = check_law(lake)
 
     lake.flush_inlined("t")
 
-    after = check(lake)
+    after = check_law(lake)
     assert {span: after[span] for span in before} == before
     assert not after[3, 4]
 
@@ -155,4 +120,4 @@ def test_a_flush_and_a_delete_by_one_transaction(lake: Lake, duckdb: Oracle) -> 
     duckdb.execute("BEGIN; DELETE FROM t WHERE i < 6; CALL ducklake_flush_inlined_data('lake'); COMMIT")
 
     assert lake.snapshots()[-1].changes == "deleted_from_table:1,inline_flush:1"
-    assert kinds(check(lake)[3, 4]) == {"delete": 5}
+    assert kinds(check_law(lake)[3, 4]) == {"delete": 5}

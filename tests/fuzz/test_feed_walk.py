@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from ducklake_core.model import TableVersion
+from ducklake_core.transaction import Transaction
 from tests.fixtures import feeds
 from tests.fixtures.extension_exceptions import unexplained
 from tests.fuzz.model import counted
@@ -56,7 +57,12 @@ class FeedWalk(Walk):
             f"MERGE INTO {name} USING (VALUES {table.values_sql(rows)}) new({', '.join(names)}) ON {name}.k = new.k"
             f" WHEN MATCHED THEN UPDATE SET {sets} WHEN NOT MATCHED THEN INSERT"
         )
-        self._step(actor, [(lambda tx: (tx.delete(name, where), tx.append(name, table.arrow(rows))), merge)])
+
+        def ours(tx: Transaction) -> None:
+            tx.delete(name, where)
+            tx.append(name, table.arrow(rows))
+
+        self._step(actor, [(ours, merge)])
 
     @precondition(lambda self: self._has_rows())
     @rule(actor=ACTORS, data=st.data(), seed=SEEDS, count=st.sampled_from([1, 3, 12]))
@@ -110,7 +116,7 @@ class FeedWalk(Walk):
     def _check(self) -> None:
         head = self.lake.snapshots()[-1].snapshot_id
         self.history[head] = dict(self.tables)
-        retained = [s.snapshot_id for s in self.lake.snapshots()]
+        retained: list[int] = [s.snapshot_id for s in self.lake.snapshots()]
         self.history = self._complete(set(retained))
         self.sessions.renew(self.catalog)
         for name, table in sorted(self.tables.items()):

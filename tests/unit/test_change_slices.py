@@ -14,6 +14,7 @@ from ducklake_core.model import (
     DataFile,
     DataFileId,
     DeleteFile,
+    DeleteFileId,
     NameMapping,
     NameMappingEntry,
     RowSpan,
@@ -39,7 +40,9 @@ def changed_files(draw: st.DrawFn, number: int) -> ChangedFile:
         0,
         partial_max=draw(st.none() | st.integers(begin, 6).map(SnapshotId)),
         end_snapshot=draw(st.none() | SNAPSHOTS),
-        delete_files=tuple(DeleteFile(100 + number, DataFileId(number), "d.parquet", "parquet", d, 1) for d in deletes),
+        delete_files=tuple(
+            DeleteFile(DeleteFileId(100 + number), DataFileId(number), "d.parquet", "parquet", d, 1) for d in deletes
+        ),
     )
     inlined = draw(st.lists(st.tuples(st.integers(0, 5), SNAPSHOTS), max_size=2))
     return ChangedFile(file, holds_new_rows=draw(st.booleans()), inlined_deletes=tuple(inlined))
@@ -95,7 +98,7 @@ def may_pair(changed: ChangedFile, task: ChangeTask) -> bool:
     file = changed.file
     last = file.begin_snapshot if file.partial_max is None else file.partial_max
     born = set(range(file.begin_snapshot, last + 1)) if changed.holds_new_rows else set()
-    deleted = {snapshot for _, snapshot in changed.inlined_deletes}
+    deleted: set[int] = {snapshot for _, snapshot in changed.inlined_deletes}
     ended = {file.end_snapshot} if file.end_snapshot is not None else set()
     if file.delete_files:  # which snapshots they are of only the files tell
         deleted |= set(range(min(d.begin_snapshot for d in file.delete_files), task.span.end + 1))
