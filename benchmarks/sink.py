@@ -64,7 +64,7 @@ class Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         total = getattr(record, "total_ms", None)
-        if total is not None and getattr(record, "rows", 0):
+        if total is not None and getattr(record, "rows", None):
             self.total_ms.append(total)
             self.own_ms.append(total - getattr(record, "collect_ms", 0.0))
 

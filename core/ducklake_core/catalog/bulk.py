@@ -11,7 +11,7 @@ from sqlalchemy.dialects import sqlite
 from ducklake_core.catalog import postgres_values, sqlite_values
 from ducklake_core.catalog.database import Session
 from ducklake_core.catalog.inlined_tables import inlined_table
-from ducklake_core.catalog.statements import encode_arrays
+from ducklake_core.catalog.statements import encode_few
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
 
@@ -22,7 +22,7 @@ BULK_ROWS = 100
 
 def is_bulk(session: Session, write: InsertInlined) -> bool:
     """Tell whether rows go this way; else they are one of the statements of the commit."""
-    return not session.dialect.has_pipeline or write.row_count > BULK_ROWS
+    return write.row_count > BULK_ROWS or not session.takes_row_arrays
 
 
 def encode_ahead(session: Session, rows: InlinedRows) -> None:
@@ -30,7 +30,8 @@ def encode_ahead(session: Session, rows: InlinedRows) -> None:
     if session.dialect.name == "sqlite":
         rows.encoded(_encode_rows)
     else:
-        rows.encoded(_encode_cells if rows.rows.num_rows > BULK_ROWS else encode_arrays)
+        is_few = rows.rows.num_rows <= BULK_ROWS and session.takes_row_arrays
+        rows.encoded(encode_few if is_few else _encode_cells)
 
 
 def insert_rows(session: Session, write: InsertInlined) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, assert_never
 
-import numpy as np
 from sqlalchemy import (
     Delete,
     Insert,
@@ -18,17 +17,16 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    null,
     select,
     update,
 )
 from sqlalchemy import column as sql_column
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from ducklake_core.catalog import postgres_values
 from ducklake_core.catalog.database import Session, Statement
-from ducklake_core.catalog.few_cells import encoders_of
-from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
+from ducklake_core.catalog.few_cells import EncodedRows, encode_rows, rows_parameter
+from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table
 from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.stats_change import StatsChange
@@ -47,7 +45,7 @@ from ducklake_core.plan.writes import (
 )
 from ducklake_core.spec.few_rows import few_values
 
-BIGINT_OID = 20
+_PREPARER = postgresql.dialect().identifier_preparer  # type: ignore[no-untyped-call] # untyped there
 
 
 def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Statement]:
@@ -85,18 +83,14 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
 
 
 def insert_inlined(session: Session, write: InsertInlined) -> Statement:
-    """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; SQLite's go by `bulk.py`."""
-    table = _inlined(session, write)
-    parameters: dict[str, Any] = {"begin": int(write.begin), "row_id": _int64_array(write.row_ids)}
-    parameters.update(write.source.encoded(encode_arrays))
-    return Statement(_insert_unnested(table), parameters)
+    """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; others go by `bulk.py`."""
+    rows = rows_parameter(write.source.encoded(encode_few), write.row_ids.tolist(), int(write.begin))
+    return Statement(_insert_unnested(_inlined(session, write)), {"rows": rows})
 
 
-def encode_arrays(rows: InlinedRows) -> dict[str, bytes]:
-    """Return the arrays of `_insert_unnested` by their names."""
-    values = rows.few or few_values(rows.rows, rows.columns)
-    arrays = (encode(column) for encode, column in zip(encoders_of(rows.columns), values, strict=True))
-    return {f"c{index}": array for index, array in enumerate(arrays)}
+def encode_few(rows: InlinedRows) -> EncodedRows:
+    """Make of few rows what `insert_inlined` needs."""
+    return encode_rows(rows.few or few_values(rows.rows, rows.columns), rows.columns)
 
 
 def _table(session: Session, name: str) -> Table:
@@ -171,19 +165,10 @@ def _delete_begun(table: Table) -> Delete:
 
 @lru_cache(maxsize=512)
 def _insert_unnested(table: Table) -> Insert:
-    """Insert rows whose columns arrive as arrays: one statement, whatever their number."""
-    columns = user_columns(table)
-    arrays = [bindparam("row_id", type_=Spelled("bigint[]"))]
-    arrays += [bindparam(f"c{i}", type_=Spelled(f"{_element(c.type)}[]")) for i, c in enumerate(columns)]
-    names = ["row_id", *(f"c{i}" for i in range(len(columns)))]
-    source = func.unnest(*arrays).table_valued(*names).render_derived(name="rows")
-    begin = bindparam("begin", type_=Spelled("bigint"))
-    picked = [source.c.row_id, begin, null(), *(source.c[name] for name in names[1:])]
-    return insert(table).from_select(list(table.columns), select(*picked))
-
-
-def _element(type_: Any) -> str:  # Any: a SQLAlchemy type
-    return str(type_.spelling).partition("(")[0]  # numeric(9,2)[] needs no typmod: the column has it
+    """Insert rows that arrive as one array of the table's own row type: one statement, whatever their number."""
+    rows = bindparam("rows", type_=Spelled(f"{_PREPARER.format_table(table)}[]"))
+    source = func.unnest(rows).table_valued(*(column.name for column in table.columns))
+    return insert(table).from_select(list(table.columns), select(*source.c))
 
 
 @lru_cache(maxsize=512)
@@ -215,7 +200,3 @@ def _insert_inlined_deletes(session: Session, write: InsertInlinedDeletes) -> It
 @lru_cache(maxsize=512)
 def _create_if_missing(table: Table) -> CreateTable:
     return CreateTable(table, if_not_exists=True)
-
-
-def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> bytes:
-    return postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID)

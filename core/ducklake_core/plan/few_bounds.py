@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ducklake_core.model import ColumnId, ColumnStats, TableColumnStats
 from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of, without_nul
@@ -19,8 +18,7 @@ from ducklake_core.spec.few_rows import FewValues, Items, text_of
 _BY_TEXT = ("blob",)  # whose bounds are the smallest and the largest text, not value
 
 
-@dataclass(frozen=True, slots=True)
-class FewStats:
+class FewStats(NamedTuple):
     """One leaf of some rows: how many are null, and its smallest and largest value, None where only texts compare."""
 
     leaf: FewValues
@@ -44,7 +42,7 @@ class FewStats:
 
 def few_stats(rows: Sequence[FewValues]) -> tuple[FewStats, ...]:
     """Return the statistics of each leaf."""
-    return tuple(_measure(leaf) for column in rows for leaf in column.leaves())
+    return tuple([_measure(leaf) for column in rows for leaf in (column.leaves() if column.children else (column,))])
 
 
 def _measure(leaf: FewValues) -> FewStats:
