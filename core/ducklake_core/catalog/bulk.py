@@ -15,8 +15,8 @@ from ducklake_core.catalog.statements import encode_few
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
 
-# Measured with 23 mixed columns (docs/adr/0002-arrays-or-copy.md): on loopback the two are even up to 200 rows, where
-# arrays save two answers that a network makes us wait for. COPY is a tenth faster at 400, a third at 3000.
+# Up to so many, an array of rows saves two answers that a network makes us wait for; from there on, and many more so,
+# a COPY is made faster (docs/adr/0002-arrays-or-copy.md).
 BULK_ROWS = 100
 
 

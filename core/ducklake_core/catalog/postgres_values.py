@@ -1,8 +1,8 @@
 """Arrow values → PostgreSQL's binary format, a column at a time. Pure; runs where the commit runs.
 
 `postgres_cells` has the way back.
-A cell is `int32 length + bytes`, NULL is the length -1: the same in COPY (`copy_buffer`) and in array parameters
-(`array_parameter`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
+A cell is `int32 length + bytes`, NULL is the length -1: the same in COPY (`copy_buffer`) and, after its type, in rows
+(`few_cells.py`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
 """
 
 from __future__ import annotations
@@ -34,29 +34,28 @@ _NEGATIVE = np.int16(0x4000)
 
 @dataclass(frozen=True, slots=True)
 class PostgresType:
-    """A type of PostgreSQL: its name in SQL, its OID and that of its array type (pg_type.dat, fixed for ever)."""
+    """A type of PostgreSQL: its name in SQL and its OID (pg_type.dat, fixed for ever)."""
 
     name: str
     oid: int
-    array_oid: int
 
 
 _TYPES: Mapping[str, PostgresType] = {
     type_.name: type_
     for type_ in (
-        PostgresType("BOOLEAN", 16, 1000),
-        PostgresType("BYTEA", 17, 1001),
-        PostgresType("BIGINT", 20, 1016),
-        PostgresType("SMALLINT", 21, 1005),
-        PostgresType("INTEGER", 23, 1007),
-        PostgresType("REAL", 700, 1021),
-        PostgresType("DOUBLE PRECISION", 701, 1022),
-        PostgresType("VARCHAR", 1043, 1015),
-        PostgresType("TIME", 1083, 1183),
-        PostgresType("INTERVAL", 1186, 1187),
-        PostgresType("TIME WITH TIME ZONE", 1266, 1270),
-        PostgresType("NUMERIC", 1700, 1231),
-        PostgresType("UUID", 2950, 2951),
+        PostgresType("BOOLEAN", 16),
+        PostgresType("BYTEA", 17),
+        PostgresType("BIGINT", 20),
+        PostgresType("SMALLINT", 21),
+        PostgresType("INTEGER", 23),
+        PostgresType("REAL", 700),
+        PostgresType("DOUBLE PRECISION", 701),
+        PostgresType("VARCHAR", 1043),
+        PostgresType("TIME", 1083),
+        PostgresType("INTERVAL", 1186),
+        PostgresType("TIME WITH TIME ZONE", 1266),
+        PostgresType("NUMERIC", 1700),
+        PostgresType("UUID", 2950),
     )
 }
 
@@ -118,14 +117,6 @@ def copy_buffer(cells: Sequence[Cells]) -> bytes:
     else:
         body = pc.call_function("binary_join_element_wise", [*map(_binary_array, blocks), _NOTHING]).buffers()[2]
     return b"".join((_COPY_HEADER, body, _COPY_TRAILER))
-
-
-def array_parameter(cells: Cells, element_oid: int) -> bytes:
-    """Return a one-dimensional array in the binary format of a bind parameter."""
-    if cells.count == 0:
-        return struct.pack(">iiI", 0, 0, element_oid)
-    has_nulls = int(cells.width in (0, len(_NULL)))
-    return struct.pack(">iiIii", 1, has_nulls, element_oid, cells.count, 1) + cells.data.tobytes()
 
 
 def constant_bytes(piece: bytes, count: int) -> Cells:

@@ -27,6 +27,7 @@ from sqlalchemy.schema import CreateTable
 from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.few_cells import EncodedRows, encode_rows, rows_parameter
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table
+from ducklake_core.model import Column
 from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.stats_change import StatsChange
@@ -44,6 +45,7 @@ from ducklake_core.plan.writes import (
     Write,
 )
 from ducklake_core.spec.few_rows import few_values
+from ducklake_core.spec.memo import per_object
 
 _PREPARER = postgresql.dialect().identifier_preparer  # type: ignore[no-untyped-call] # untyped there
 
@@ -67,7 +69,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
             rows = [_rename_keys(key, tuple(key)) for key in write.keys]
             yield Statement(_delete(_table(session, write.table), tuple(write.keys[0])), rows)
         case CreateInlinedTable():
-            yield Statement(CreateTable(_inlined(session, write)))
+            schema = session.database.url.metadata_schema
+            yield Statement(CreateTable(inlined_table(write.name, write.columns, session.dialect.name, schema)))
         case InsertInlined():
             yield insert_inlined(session, write)
         case EndInlined():
@@ -85,7 +88,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
 def insert_inlined(session: Session, write: InsertInlined) -> Statement:
     """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; others go by `bulk.py`."""
     rows = rows_parameter(write.source.encoded(encode_few), write.row_ids.tolist(), int(write.begin))
-    return Statement(_insert_unnested(_inlined(session, write)), {"rows": rows})
+    schema = session.database.url.metadata_schema
+    return Statement(_insert_unnested(write.columns, write.name, schema, write.stored_names), {"rows": rows})
 
 
 def encode_few(rows: InlinedRows) -> EncodedRows:
@@ -96,12 +100,6 @@ def encode_few(rows: InlinedRows) -> EncodedRows:
 def _table(session: Session, name: str) -> Table:
     table: Table = getattr(session.tables, name)
     return table
-
-
-def _inlined(session: Session, write: InsertInlined | CreateInlinedTable) -> Table:
-    stored_names = write.stored_names if isinstance(write, InsertInlined) else ()
-    schema = session.database.url.metadata_schema
-    return inlined_table(write.name, write.columns, session.dialect.name, schema, stored_names)
 
 
 def _update_rows(session: Session, write: UpdateRows) -> Statement:
@@ -163,9 +161,12 @@ def _delete_begun(table: Table) -> Delete:
     return delete(table).where(table.c.begin_snapshot <= bindparam("through"))
 
 
-@lru_cache(maxsize=512)
-def _insert_unnested(table: Table) -> Insert:
+@per_object
+def _insert_unnested(
+    columns: tuple[Column, ...], name: str, schema: str | None, stored_names: tuple[str, ...]
+) -> Insert:
     """Insert rows that arrive as one array of the table's own row type: one statement, whatever their number."""
+    table = inlined_table(name, columns, "postgresql", schema, stored_names)
     rows = bindparam("rows", type_=Spelled(f"{_PREPARER.format_table(table)}[]"))
     source = func.unnest(rows).table_valued(*(column.name for column in table.columns))
     return insert(table).from_select(list(table.columns), select(*source.c))
