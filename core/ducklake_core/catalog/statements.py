@@ -21,12 +21,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import column as sql_column
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.few_cells import EncodedRows, encode_rows, rows_parameter
-from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table
+from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, row_type
 from ducklake_core.model import Column
 from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows
@@ -46,8 +45,6 @@ from ducklake_core.plan.writes import (
 )
 from ducklake_core.spec.few_rows import few_values
 from ducklake_core.spec.memo import per_object
-
-_PREPARER = postgresql.dialect().identifier_preparer  # type: ignore[no-untyped-call] # untyped there
 
 
 def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Statement]:
@@ -167,7 +164,7 @@ def _insert_unnested(
 ) -> Insert:
     """Insert rows that arrive as one array of the table's own row type: one statement, whatever their number."""
     table = inlined_table(name, columns, "postgresql", schema, stored_names)
-    rows = bindparam("rows", type_=Spelled(f"{_PREPARER.format_table(table)}[]"))
+    rows = bindparam("rows", type_=Spelled(f"{row_type(table)}[]"))
     source = func.unnest(rows).table_valued(*(column.name for column in table.columns))
     return insert(table).from_select(list(table.columns), select(*source.c))
 
