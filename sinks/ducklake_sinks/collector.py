@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame
 
 from ducklake_core.errors import InvalidInput
+from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.query import Query
 from ducklake_sinks.spark_types import from_arrow_types, to_arrow_types
 from ducklake_sinks.task_writer import MESSAGE_SCHEMA, TaskResult, TaskWriter
@@ -39,7 +40,7 @@ class Expected:
     few_rows: int
 
 
-def collect_rows(frame: DataFrame, query: Query, expected: Expected) -> pa.Table | None:
+def collect_rows(frame: DataFrame, incoming: Incoming, query: Query, expected: Expected) -> pa.Table | None:
     """Return the rows of a batch, None when it is to be written by executors."""
     match expected.size:
         case Expectation.LARGE:
@@ -47,16 +48,16 @@ def collect_rows(frame: DataFrame, query: Query, expected: Expected) -> pa.Table
         case Expectation.UNKNOWN if query.must_be_drained():
             return None  # executors return few rows just as well, only later
         case Expectation.UNKNOWN:
-            rows = _to_arrow(frame.limit(expected.few_rows + 1), frame)
+            rows = _to_arrow(frame.limit(expected.few_rows + 1), incoming)
             return rows if rows.num_rows <= expected.few_rows else None
         case Expectation.SMALL:
-            return _collect_all(frame)
+            return _collect_all(frame, incoming)
 
 
 def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]:
     """Run the writer on every partition and return what each task did."""
     try:
-        messages = to_arrow_types(frame).mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
+        messages = to_arrow_types(frame, frame.schema).mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
     except PythonException as error:
         missing = re.search(r"No module named '(ducklake_\w+|pyarrow|pandas)", str(error))
         if missing is None:
@@ -72,9 +73,9 @@ def size_of(rows: int, few_rows: int) -> Expectation:
     return Expectation.SMALL if rows <= few_rows else Expectation.LARGE
 
 
-def _collect_all(frame: DataFrame) -> pa.Table | None:
+def _collect_all(frame: DataFrame, incoming: Incoming) -> pa.Table | None:
     try:
-        return _to_arrow(frame, frame)
+        return _to_arrow(frame, incoming)
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
         # More than the driver may take: nothing is lost, executors can write it.
         if "spark.driver.maxResultSize" in str(error):
@@ -82,5 +83,6 @@ def _collect_all(frame: DataFrame) -> pa.Table | None:
         raise
 
 
-def _to_arrow(frame: DataFrame, whole: DataFrame) -> pa.Table:
-    return from_arrow_types(to_arrow_types(frame).toArrow(), whole.schema)
+def _to_arrow(frame: DataFrame, incoming: Incoming) -> pa.Table:
+    rows = incoming.collector.collect(to_arrow_types(frame, incoming.spark))
+    return from_arrow_types(rows, incoming.spark)

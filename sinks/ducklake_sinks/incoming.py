@@ -5,26 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
+from ducklake_sinks.arrow_collector import ArrowCollector
 from ducklake_sinks.spark_types import lake_schema, void_columns
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Spark's schema, DuckLake's type texts by column, and the columns that have no type."""
+    """Spark's schema, DuckLake's type texts by column, and the columns that have no type.
+
+    `spark_json`: the schema as the JVM spells it, None over Connect. `collector`: fetches the rows of such frames.
+    """
 
     spark: T.StructType = field(compare=False)
     types: Mapping[str, str]
     voids: tuple[str, ...] = ()
+    spark_json: str | None = field(default=None, compare=False, repr=False)
+    collector: ArrowCollector = field(default_factory=ArrowCollector, compare=False, repr=False)
 
     @classmethod
-    def of(cls, schema: T.StructType) -> Incoming:
+    def of(cls, schema: T.StructType, spark_json: str | None = None) -> Incoming:
         """Refuse, all at once, the columns whose type cannot be stored."""
-        return cls(schema, lake_schema(schema, ignore_void=True), tuple(void_columns(schema)))
+        types, voids = lake_schema(schema, ignore_void=True), tuple(void_columns(schema))
+        return cls(schema, types, voids, spark_json)
+
+    def is_of(self, frame: DataFrame, spark_json: str | None) -> bool:
+        """Tell whether a frame has this schema; to parse one takes longer than to spell it."""
+        if spark_json is not None and spark_json == self.spark_json:
+            return True
+        return self.spark == frame.schema
 
     def without(self, column: str) -> Incoming:
         """Return the schema that the table gets when a column only says which table that is."""
         if column not in self.types:
             return self
         return replace(self, types={name: text for name, text in self.types.items() if name != column})
+
+
+def json_of_schema(frame: DataFrame) -> str | None:
+    """Return how the JVM spells a frame's schema; None over Connect, where there is no JVM."""
+    java_frame = getattr(frame, "_jdf", None)
+    return None if java_frame is None else str(java_frame.schema().json())

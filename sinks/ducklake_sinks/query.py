@@ -19,7 +19,9 @@ from ducklake_core.errors import InvalidInput
 
 # Operators that run Python workers: their input must be drained, or the next task waits for a worker to be abandoned.
 _PYTHON_PLAN = re.compile(r"Python|Pandas|InArrow")
-_WRAPPED = re.compile(r"^Some\((?:SerializedOffset\()?(.*?)\)+$")
+_KNOWN = re.compile(r"Some\(\[(.*)\]\)", re.DOTALL)
+_NO_OFFSET = re.compile(r"-(?=, |$)")
+_JSON = json.JSONDecoder()
 BY_HAND = "by hand"
 
 
@@ -36,10 +38,11 @@ class Query:
         if self.handle is None:
             return None
         try:
-            texts = self.handle.offsetLog().get(batch_id).get().offsets().mkString("\n").split("\n")
+            # No call that fails when Spark has forgotten the batch: py4j asks a hundred questions about an error.
+            text = self.handle.offsetLog().get(batch_id).toString()
         except Py4JError:  # Spark's inner objects promise nothing, and only people read this
             return None
-        return [_parsed(_WRAPPED.sub(r"\1", text)) for text in texts]
+        return parse_offsets(text)
 
     def must_be_drained(self) -> bool:
         """Tell whether some of the batch is made by Python workers, as far as can be known."""
@@ -98,8 +101,21 @@ def _handle(session: SparkSession, query_id: str) -> Any:  # Any: a Java object
     return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)  # noqa: SLF001 # see above
 
 
-def _parsed(text: str) -> Any:  # Any: JSON
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def parse_offsets(text: str) -> list[Any] | None:  # Any: JSON of the sources
+    """Parse Spark's text of a batch's offsets, such as `Some([{"logOffset":3}, -])`: a dash for a source without one.
+
+    A source may say its offset in no JSON; then the text is all there is. None for a batch that Spark does not know.
+    """
+    inner = _KNOWN.fullmatch(text)
+    if inner is None:
+        return None
+    found: list[Any] = []  # Any: see above
+    rest = inner.group(1)
+    while rest:
+        try:
+            value, end = (None, 1) if _NO_OFFSET.match(rest) else _JSON.raw_decode(rest)
+        except ValueError:
+            return [inner.group(1)]
+        found.append(value)
+        rest = rest[end:].removeprefix(", ")
+    return found

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from pyspark.sql import SparkSession
-from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Epoch, Lake, Transaction, faults
 from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound, TransientError
@@ -26,7 +25,7 @@ from ducklake_core.retries import commit_retries
 from ducklake_core.spec.names import join_table_name
 from ducklake_sinks.collector import Expectation
 from ducklake_sinks.governor import FlushGovernor
-from ducklake_sinks.incoming import Incoming
+from ducklake_sinks.incoming import Incoming, json_of_schema
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.query import BY_HAND, Query, QueryFinder
 from ducklake_sinks.routes import route_key
@@ -169,11 +168,11 @@ class SinkRuntime:
     def remember_commit(self, epoch: Epoch) -> None:
         self._committed_run = epoch.run_id
 
-    def incoming(self, schema: T.StructType) -> Incoming:
+    def incoming(self, frame: DataFrame) -> Incoming:
         """Return a frame's schema as the lake has it; frames of one stream have the same."""
-        known = self._incoming
-        if known is None or known.spark != schema:
-            known = self._incoming = Incoming.of(schema)
+        known, spelled = self._incoming, json_of_schema(frame)
+        if known is None or not known.is_of(frame, spelled):
+            known = self._incoming = Incoming.of(frame.schema, spelled)
         return known
 
     def _ask_offsets(self, query: Query, batch_id: int) -> Future[list[Any] | None] | None:  # Any: JSON

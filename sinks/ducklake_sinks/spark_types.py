@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core.errors import UnsupportedType
+from ducklake_core.spec.memo import per_object
 
 _MICROSECONDS_PER_DAY = 86_400_000_000
 _MOST_MICROSECONDS = (2**63 - 1) // 1000  # of Arrow's intervals, which have nanoseconds
@@ -73,23 +74,26 @@ def void_columns(schema: T.StructType) -> list[str]:
     return [f.name for f in schema.fields if isinstance(f.dataType, T.NullType)]
 
 
-def to_arrow_types(frame: DataFrame) -> DataFrame:
-    """Return the frame with only types that Spark can hand over as Arrow."""
-    fields = frame.schema.fields
-    if not any(_needs_cast(f.dataType) for f in fields):
+def to_arrow_types(frame: DataFrame, schema: T.StructType) -> DataFrame:
+    """Return a frame of this schema with only types that Spark can hand over as Arrow."""
+    if not any(_needs_cast(f.dataType) for _, f in _interval_fields(schema)):
         return frame
-    quoted = ((f, F.col("`{}`".format(f.name.replace("`", "``")))) for f in fields)
+    quoted = ((f, F.col("`{}`".format(f.name.replace("`", "``")))) for f in schema.fields)
     return frame.select([_castable(column, f.dataType).alias(f.name) for f, column in quoted])
 
 
 def from_arrow_types(table: pa.Table, schema: T.StructType) -> pa.Table:
     """Return the data of a frame that `to_arrow_types` made, with intervals as Arrow has them."""
-    for index, f in enumerate(schema.fields):
-        if _has(f.dataType, _INTERVALS):
-            chunks = [_restored(chunk, f.dataType) for chunk in table.column(index).chunks]
-            type_ = chunks[0].type if chunks else _restored(pa.nulls(0, table.column(index).type), f.dataType).type
-            table = table.set_column(index, f.name, pa.chunked_array(chunks, type_))
+    for index, f in _interval_fields(schema):
+        chunks = [_restored(chunk, f.dataType) for chunk in table.column(index).chunks]
+        type_ = chunks[0].type if chunks else _restored(pa.nulls(0, table.column(index).type), f.dataType).type
+        table = table.set_column(index, f.name, pa.chunked_array(chunks, type_))
     return table
+
+
+@per_object
+def _interval_fields(schema: T.StructType) -> list[tuple[int, T.StructField]]:
+    return [(index, f) for index, f in enumerate(schema.fields) if _has(f.dataType, _INTERVALS)]
 
 
 # ------------------------------------------------------------------------------------------- the type

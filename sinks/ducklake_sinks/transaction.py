@@ -73,11 +73,11 @@ class SinkTransaction:
         if self.is_replay:
             return
         name, route, frame = self._destination(frame, table)
-        incoming = self._runtime.incoming(frame.schema)
+        incoming = self._runtime.incoming(frame)
         key = name or COMPUTED_ROUTE
         known = self._runtime.expectations.get(key, Expectation.UNKNOWN)
         with self._phase("collect"):
-            rows = collect_rows(frame, self._beginning.query, Expected(known, self._options.inline_rows))
+            rows = collect_rows(frame, incoming, self._beginning.query, Expected(known, self._options.inline_rows))
         if rows is not None:
             parts = list(self._sorted_out(name, route, rows, incoming))
         else:

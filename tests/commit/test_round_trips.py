@@ -78,6 +78,17 @@ def test_statements_of_a_large_inlined_append_are_these(proxy: Proxy, lake: Lake
     assert named(proxy.statements) == [*READS, copy, "ducklake_snapshot", "ducklake_table_stats", *END]
 
 
+def test_server_without_arrays_of_rows_gets_a_copy(proxy: Proxy, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ducklake_core.catalog.database.FIRST_WITH_ROW_ARRAYS", 10**9)
+    before = lake.table("t").count()
+    proxy.forget_counts()
+
+    lake.append("t", rows(10))
+
+    assert "COPY ducklake_inlined_data_1_1" in named(proxy.statements)
+    assert lake.table("t").count() == before + 10
+
+
 def test_statistics_are_read_again_when_another_has_committed(proxy: Proxy, lake: Lake) -> None:
     with Lake.open(proxy.target.url) as other:
         other.append("t", rows(10))

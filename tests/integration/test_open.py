@@ -194,7 +194,7 @@ def test_addresses_that_are_none(address: str) -> None:
 def test_a_metadata_schema_of_postgresql_is_shared_with_the_extension(
     postgres_database: PostgresDatabase, tmp_path: Path, shared_oracle: Oracle
 ) -> None:
-    schemas = ("ours", 'the "odd" one')
+    schemas = ("ours", 'the "odd" % one')
     for schema in schemas:
         place = PostgresCatalog(postgres_database, f"{tmp_path}/{schema[:4]}/", schema=schema)
         with Lake.create(place.url, place.data_path, metadata_schema=schema) as lake:

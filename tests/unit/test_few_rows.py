@@ -1,5 +1,6 @@
 """Few rows are encoded and measured by Python's loops, many by kernels: both ways give the same for all values."""
 
+import struct
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
@@ -21,13 +22,19 @@ Act = Callable[[pa.Array, Column], object]
 
 
 def loop_cells(array: pa.Array, column: Column) -> object:
-    [encode] = few_cells.encoders_of((column,))
-    return encode(taken(array, column))[12:]  # what comes before says whether there may be nulls
+    return few_cells.encode_rows([taken(array, column)], (column,)).rows
 
 
 def kernel_cells(array: pa.Array, column: Column) -> object:
-    cells = postgres_values.encode_column(array, column)
-    return postgres_values.array_parameter(cells, postgres_values.postgres_type(column).oid)[12:]
+    """Return what the kernels make of each row, with the type before it."""
+    data = postgres_values.encode_column(array, column).data.tobytes()
+    type_ = struct.pack(">i", postgres_values.postgres_type(column).oid)
+    found = []
+    while data:
+        size = 4 + max(0, struct.unpack(">i", data[:4])[0])
+        found.append(type_ + data[:size])
+        data = data[size:]
+    return found
 
 
 def loop_sqlite(array: pa.Array, column: Column) -> object:
@@ -90,6 +97,25 @@ def test_nested_values_are_the_same_both_ways(loop: Act, kernel: Act, data: st.D
 
     if not (loop is loop_cells and _is_missing_in_postgresql(column)):
         assert_same(loop, kernel, array, column)
+
+
+def test_rows_are_one_array_with_the_columns_of_every_inlined_row() -> None:
+    columns_ = (column_of("int32"), column_of("blob"), column_of("boolean"), column_of("int16"))
+    arrays_ = [
+        pa.array([7, None], "int32"),
+        pa.array([b"ab", b"c"]),
+        pa.array([True, False]),
+        pa.array([1, 2], "int16"),
+    ]
+    values = few_values(pa.table(arrays_, names=list("abcd")), columns_)
+
+    parameter = few_cells.rows_parameter(few_cells.encode_rows(values, columns_), [40, 41], 9)
+
+    system = [struct.pack(">iiq iiq ii", 20, 8, row_id, 20, 8, 9, 20, -1) for row_id in (40, 41)]
+    first = system[0] + struct.pack(">iii ii2s iiB iih", 23, 4, 7, 17, 2, b"ab", 16, 1, 1, 21, 2, 1)
+    second = system[1] + struct.pack(">ii ii1s iiB iih", 23, -1, 17, 1, b"c", 16, 1, 0, 21, 2, 2)
+    rows = b"".join(struct.pack(">ii", 4 + len(row), 7) + row for row in (first, second))
+    assert parameter == struct.pack(">iiIii", 1, 0, 2249, 2, 1) + rows
 
 
 @given(data=st.data())

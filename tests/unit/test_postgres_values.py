@@ -16,7 +16,6 @@ from psycopg.types import numeric
 from ducklake_core.catalog.postgres_cells import split_rows
 from ducklake_core.catalog.postgres_values import (
     Cells,
-    array_parameter,
     constant_cells,
     copy_buffer,
     encode_column,
@@ -185,13 +184,6 @@ def test_row_ids_and_constants() -> None:
     assert split(constant_cells(None, 2)) == [None, None]
 
 
-def test_an_array_parameter_has_one_dimension_and_starts_at_one() -> None:
-    cells = encode_column(raw_array([1, None], "int32"), column_of("int32"))
-
-    assert array_parameter(cells, 23) == struct.pack(">iiIii", 1, 1, 23, 2, 1) + cells.data.tobytes()
-    assert array_parameter(int64_cells(np.array([], np.int64)), 20) == struct.pack(">iiI", 0, 0, 20)
-
-
 def test_a_nul_inside_a_container_is_refused_since_a_text_cannot_hold_it() -> None:
     column = column_of("varchar[]", "tags")
 
@@ -211,7 +203,7 @@ def test_types_are_known_to_psycopg(type_: str) -> None:
     theirs = postgres.types.get(ours.oid)
 
     assert theirs is not None
-    assert (theirs.oid, theirs.array_oid) == (ours.oid, ours.array_oid)
+    assert theirs.oid == ours.oid
 
 
 def test_cells_of_a_copy_are_found_again() -> None:

@@ -11,18 +11,18 @@ from sqlalchemy.dialects import sqlite
 from ducklake_core.catalog import postgres_values, sqlite_values
 from ducklake_core.catalog.database import Session
 from ducklake_core.catalog.inlined_tables import inlined_table
-from ducklake_core.catalog.statements import encode_arrays
+from ducklake_core.catalog.statements import encode_few
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
 
-# Measured with 23 mixed columns (docs/adr/0002-arrays-or-copy.md): on loopback the two are even up to 200 rows, where
-# arrays save two answers that a network makes us wait for. COPY is a tenth faster at 400, a third at 3000.
+# Up to so many, an array of rows saves two answers that a network makes us wait for; from there on, and many more so,
+# a COPY is made faster (docs/adr/0002-arrays-or-copy.md).
 BULK_ROWS = 100
 
 
 def is_bulk(session: Session, write: InsertInlined) -> bool:
     """Tell whether rows go this way; else they are one of the statements of the commit."""
-    return not session.dialect.has_pipeline or write.row_count > BULK_ROWS
+    return write.row_count > BULK_ROWS or not session.takes_row_arrays
 
 
 def encode_ahead(session: Session, rows: InlinedRows) -> None:
@@ -30,7 +30,8 @@ def encode_ahead(session: Session, rows: InlinedRows) -> None:
     if session.dialect.name == "sqlite":
         rows.encoded(_encode_rows)
     else:
-        rows.encoded(_encode_cells if rows.rows.num_rows > BULK_ROWS else encode_arrays)
+        is_few = rows.rows.num_rows <= BULK_ROWS and session.takes_row_arrays
+        rows.encoded(encode_few if is_few else _encode_cells)
 
 
 def insert_rows(session: Session, write: InsertInlined) -> None:

@@ -33,6 +33,7 @@ Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 _COMMIT: Command = ("COMMIT", ({},))
+FIRST_WITH_ROW_ARRAYS = 140_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,14 @@ class Session:
     @property
     def driver(self) -> Any:  # Any: sqlite3 or psycopg connection
         return self._connection.connection.driver_connection
+
+    @property
+    def takes_row_arrays(self) -> bool:
+        """Tell whether rows of a table can be an array parameter.
+
+        The first server that does not insist on the number of their type, which no client knows, is PostgreSQL 14.
+        """
+        return self.dialect.has_pipeline and self.driver.pgconn.server_version >= FIRST_WITH_ROW_ARRAYS
 
     def run(self, statements: Sequence[Statement], meanwhile: Callable[[], object] = lambda: None) -> list[list[Row]]:
         """Run the statements in order and return the rows of each; the first call begins the transaction.

@@ -47,5 +47,11 @@ def inlined_delete_table(table_id: TableId, schema: str | None) -> Table:
     return Table(f"ducklake_inlined_delete_{table_id}", MetaData(schema=schema), *columns)
 
 
+def row_type(table: Table) -> str:
+    """Return PostgreSQL's name for the type of a table's rows, which is that of the table."""
+    parts = [part for part in (table.schema, table.name) if part]
+    return ".".join('"{}"'.format(part.replace('"', '""')) for part in parts)
+
+
 def user_columns(table: Table) -> Sequence[SqlColumn[Any]]:
     return list(table.columns)[len(SYSTEM_COLUMNS) :]

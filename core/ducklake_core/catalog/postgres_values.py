@@ -1,8 +1,8 @@
 """Arrow values → PostgreSQL's binary format, a column at a time. Pure; runs where the commit runs.
 
 `postgres_cells` has the way back.
-A cell is `int32 length + bytes`, NULL is the length -1: the same in COPY (`copy_buffer`) and in array parameters
-(`array_parameter`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
+A cell is `int32 length + bytes`, NULL is the length -1: the same in COPY (`copy_buffer`) and, after its type, in rows
+(`few_cells.py`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeAlias
+from functools import lru_cache, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,33 +29,33 @@ _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_TRAILER = b"\xff\xff"
 _NOTHING = pa.scalar(b"")
 _NULL = b"\xff\xff\xff\xff"
+_NEGATIVE = np.int16(0x4000)
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresType:
-    """A type of PostgreSQL: its name in SQL, its OID and that of its array type (pg_type.dat, fixed for ever)."""
+    """A type of PostgreSQL: its name in SQL and its OID (pg_type.dat, fixed for ever)."""
 
     name: str
     oid: int
-    array_oid: int
 
 
 _TYPES: Mapping[str, PostgresType] = {
     type_.name: type_
     for type_ in (
-        PostgresType("BOOLEAN", 16, 1000),
-        PostgresType("BYTEA", 17, 1001),
-        PostgresType("BIGINT", 20, 1016),
-        PostgresType("SMALLINT", 21, 1005),
-        PostgresType("INTEGER", 23, 1007),
-        PostgresType("REAL", 700, 1021),
-        PostgresType("DOUBLE PRECISION", 701, 1022),
-        PostgresType("VARCHAR", 1043, 1015),
-        PostgresType("TIME", 1083, 1183),
-        PostgresType("INTERVAL", 1186, 1187),
-        PostgresType("TIME WITH TIME ZONE", 1266, 1270),
-        PostgresType("NUMERIC", 1700, 1231),
-        PostgresType("UUID", 2950, 2951),
+        PostgresType("BOOLEAN", 16),
+        PostgresType("BYTEA", 17),
+        PostgresType("BIGINT", 20),
+        PostgresType("SMALLINT", 21),
+        PostgresType("INTEGER", 23),
+        PostgresType("REAL", 700),
+        PostgresType("DOUBLE PRECISION", 701),
+        PostgresType("VARCHAR", 1043),
+        PostgresType("TIME", 1083),
+        PostgresType("INTERVAL", 1186),
+        PostgresType("TIME WITH TIME ZONE", 1266),
+        PostgresType("NUMERIC", 1700),
+        PostgresType("UUID", 2950),
     )
 }
 
@@ -117,14 +117,6 @@ def copy_buffer(cells: Sequence[Cells]) -> bytes:
     else:
         body = pc.call_function("binary_join_element_wise", [*map(_binary_array, blocks), _NOTHING]).buffers()[2]
     return b"".join((_COPY_HEADER, body, _COPY_TRAILER))
-
-
-def array_parameter(cells: Cells, element_oid: int) -> bytes:
-    """Return a one-dimensional array in the binary format of a bind parameter."""
-    if cells.count == 0:
-        return struct.pack(">iiI", 0, 0, element_oid)
-    has_nulls = int(cells.width in (0, len(_NULL)))
-    return struct.pack(">iiIii", 1, has_nulls, element_oid, cells.count, 1) + cells.data.tobytes()
 
 
 def constant_bytes(piece: bytes, count: int) -> Cells:
@@ -297,31 +289,57 @@ def _timetz_cells(array: pa.Array) -> Cells:
     return _packed(cells, _validity(array))
 
 
+class _NumericLayout(NamedTuple):
+    """How decimals of one type are split: digits that complete the last group, groups, and an empty cell."""
+
+    padding: int
+    group_count: int
+    cell: np.ndarray
+    powers: np.ndarray
+
+
+@lru_cache(maxsize=1024)
+def _numeric_layout(precision: int, scale: int) -> _NumericLayout:
+    group_count = (precision - scale + 3) // 4 + (scale + 3) // 4
+    dtype = np.dtype([("length", ">i4"), ("head", ">i2", 4), ("groups", ">i2", group_count)])
+    cell = np.zeros(1, dtype)
+    cell["length"] = dtype.itemsize - 4
+    cell["head"] = (group_count, (precision - scale + 3) // 4 - 1, 0, scale)
+    return _NumericLayout(-scale % 4, group_count, cell, _powers(group_count))
+
+
+def _powers(group_count: int) -> np.ndarray:
+    fitting = min(group_count, 5)  # 10000 ** 4 is the largest that an int64 holds
+    return np.array([10000**power for power in range(fitting - 1, -1, -1)], np.int64)
+
+
 def _numeric_cells(array: pa.Array, precision: int, scale: int) -> Cells:
     """Return cells of fixed width: digits in base 10000 around the point; PostgreSQL strips the zeros."""
-    padding = -scale % 4  # decimal digits that complete the last group
-    group_count = (precision - scale + 3) // 4 + (scale + 3) // 4
-    digits = _small_groups if precision + padding <= 18 else _large_groups
-    negative, groups = digits(array, padding, group_count)
-    dtype = np.dtype([("length", ">i4"), ("head", ">i2", 4), ("groups", ">i2", group_count)])
-    cells = np.empty(len(array), dtype)
-    cells["length"] = dtype.itemsize - 4
-    cells["head"] = (group_count, (precision - scale + 3) // 4 - 1, 0, scale)
-    cells["head"][:, 2] = np.where(negative, 0x4000, 0)
+    return _packed(unpacked_numerics(array, precision, scale), _validity(array))
+
+
+def unpacked_numerics(array: pa.Array, precision: int, scale: int) -> np.ndarray:
+    """Return the cells before nulls are shortened."""
+    layout = _numeric_layout(precision, scale)
+    digits = _small_groups if precision + layout.padding <= 18 else _large_groups
+    negative, groups = digits(array, layout)
+    cells = layout.cell.repeat(len(array))
+    cells["head"][:, 2] = negative * _NEGATIVE
     cells["groups"] = groups
-    return _packed(cells, _validity(array))
+    return cells
 
 
-def _small_groups(array: pa.Array, padding: int, group_count: int) -> tuple[np.ndarray, np.ndarray]:
+def _small_groups(array: pa.Array, layout: _NumericLayout) -> tuple[np.ndarray, np.ndarray]:
     """Split decimals whose unscaled value fits an int64, the lower half of Arrow's 128 bits."""
     values = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-    shifted = np.abs(values) * 10**padding
-    return values < 0, shifted[:, None] // 10000 ** np.arange(group_count - 1, -1, -1) % 10000
+    shifted = np.abs(values) * 10**layout.padding
+    return values < 0, shifted[:, None] // layout.powers % 10000
 
 
-def _large_groups(array: pa.Array, padding: int, group_count: int) -> tuple[np.ndarray, np.ndarray]:
+def _large_groups(array: pa.Array, layout: _NumericLayout) -> tuple[np.ndarray, np.ndarray]:
     """Split decimals of any size, by way of their digits as text."""
-    count, width = len(array), group_count * 4 - padding
+    group_count = layout.group_count
+    count, width = len(array), group_count * 4 - layout.padding
     unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), count, array.buffers(), offset=array.offset).fill_null(0)
     text = pc.utf8_lpad(pc.abs(unscaled).cast(pa.string()), width, "0")
     digits = np.zeros((count, group_count * 4), np.int16)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, assert_never
 
-import numpy as np
 from sqlalchemy import (
     Delete,
     Insert,
@@ -18,17 +17,16 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    null,
     select,
     update,
 )
 from sqlalchemy import column as sql_column
 from sqlalchemy.schema import CreateTable
 
-from ducklake_core.catalog import postgres_values
 from ducklake_core.catalog.database import Session, Statement
-from ducklake_core.catalog.few_cells import encoders_of
-from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, user_columns
+from ducklake_core.catalog.few_cells import EncodedRows, encode_rows, rows_parameter
+from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, row_type
+from ducklake_core.model import Column
 from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.stats_change import StatsChange
@@ -46,8 +44,7 @@ from ducklake_core.plan.writes import (
     Write,
 )
 from ducklake_core.spec.few_rows import few_values
-
-BIGINT_OID = 20
+from ducklake_core.spec.memo import per_object
 
 
 def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Statement]:
@@ -69,7 +66,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
             rows = [_rename_keys(key, tuple(key)) for key in write.keys]
             yield Statement(_delete(_table(session, write.table), tuple(write.keys[0])), rows)
         case CreateInlinedTable():
-            yield Statement(CreateTable(_inlined(session, write)))
+            schema = session.database.url.metadata_schema
+            yield Statement(CreateTable(inlined_table(write.name, write.columns, session.dialect.name, schema)))
         case InsertInlined():
             yield insert_inlined(session, write)
         case EndInlined():
@@ -85,29 +83,20 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
 
 
 def insert_inlined(session: Session, write: InsertInlined) -> Statement:
-    """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; SQLite's go by `bulk.py`."""
-    table = _inlined(session, write)
-    parameters: dict[str, Any] = {"begin": int(write.begin), "row_id": _int64_array(write.row_ids)}
-    parameters.update(write.source.encoded(encode_arrays))
-    return Statement(_insert_unnested(table), parameters)
+    """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; others go by `bulk.py`."""
+    rows = rows_parameter(write.source.encoded(encode_few), write.row_ids.tolist(), int(write.begin))
+    schema = session.database.url.metadata_schema
+    return Statement(_insert_unnested(write.columns, write.name, schema, write.stored_names), {"rows": rows})
 
 
-def encode_arrays(rows: InlinedRows) -> dict[str, bytes]:
-    """Return the arrays of `_insert_unnested` by their names."""
-    values = rows.few or few_values(rows.rows, rows.columns)
-    arrays = (encode(column) for encode, column in zip(encoders_of(rows.columns), values, strict=True))
-    return {f"c{index}": array for index, array in enumerate(arrays)}
+def encode_few(rows: InlinedRows) -> EncodedRows:
+    """Make of few rows what `insert_inlined` needs."""
+    return encode_rows(rows.few or few_values(rows.rows, rows.columns), rows.columns)
 
 
 def _table(session: Session, name: str) -> Table:
     table: Table = getattr(session.tables, name)
     return table
-
-
-def _inlined(session: Session, write: InsertInlined | CreateInlinedTable) -> Table:
-    stored_names = write.stored_names if isinstance(write, InsertInlined) else ()
-    schema = session.database.url.metadata_schema
-    return inlined_table(write.name, write.columns, session.dialect.name, schema, stored_names)
 
 
 def _update_rows(session: Session, write: UpdateRows) -> Statement:
@@ -169,21 +158,15 @@ def _delete_begun(table: Table) -> Delete:
     return delete(table).where(table.c.begin_snapshot <= bindparam("through"))
 
 
-@lru_cache(maxsize=512)
-def _insert_unnested(table: Table) -> Insert:
-    """Insert rows whose columns arrive as arrays: one statement, whatever their number."""
-    columns = user_columns(table)
-    arrays = [bindparam("row_id", type_=Spelled("bigint[]"))]
-    arrays += [bindparam(f"c{i}", type_=Spelled(f"{_element(c.type)}[]")) for i, c in enumerate(columns)]
-    names = ["row_id", *(f"c{i}" for i in range(len(columns)))]
-    source = func.unnest(*arrays).table_valued(*names).render_derived(name="rows")
-    begin = bindparam("begin", type_=Spelled("bigint"))
-    picked = [source.c.row_id, begin, null(), *(source.c[name] for name in names[1:])]
-    return insert(table).from_select(list(table.columns), select(*picked))
-
-
-def _element(type_: Any) -> str:  # Any: a SQLAlchemy type
-    return str(type_.spelling).partition("(")[0]  # numeric(9,2)[] needs no typmod: the column has it
+@per_object
+def _insert_unnested(
+    columns: tuple[Column, ...], name: str, schema: str | None, stored_names: tuple[str, ...]
+) -> Insert:
+    """Insert rows that arrive as one array of the table's own row type: one statement, whatever their number."""
+    table = inlined_table(name, columns, "postgresql", schema, stored_names)
+    rows = bindparam("rows", type_=Spelled(f"{row_type(table)}[]"))
+    source = func.unnest(rows).table_valued(*(column.name for column in table.columns))
+    return insert(table).from_select(list(table.columns), select(*source.c))
 
 
 @lru_cache(maxsize=512)
@@ -215,7 +198,3 @@ def _insert_inlined_deletes(session: Session, write: InsertInlinedDeletes) -> It
 @lru_cache(maxsize=512)
 def _create_if_missing(table: Table) -> CreateTable:
     return CreateTable(table, if_not_exists=True)
-
-
-def _int64_array(values: np.ndarray[Any, np.dtype[np.int64]]) -> bytes:
-    return postgres_values.array_parameter(postgres_values.int64_cells(values), BIGINT_OID)

@@ -58,6 +58,7 @@ class _Shape:
     schema: pa.Schema
     plain: pa.Schema  # the same without what belongs to the data alone: nullability and metadata
     checked: tuple[int, ...]
+    alike: list[pa.Schema]  # the last one with the same names and types: data mostly comes as it came before
 
 
 @per_object
@@ -65,12 +66,17 @@ def _shape_of(columns: tuple[Column, ...]) -> _Shape:
     checked = (i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
     schema = arrow_schema(columns)
     plain_schema = pa.schema(zip(schema.names, schema.types, strict=True))
-    return _Shape(schema, plain_schema, tuple(checked))
+    return _Shape(schema, plain_schema, tuple(checked), [schema])
 
 
 def _has_same_shape(schema: pa.Schema, columns: Sequence[Column]) -> bool:
-    wanted = _shape_of(tuple(columns)).schema
-    return bool(schema.equals(wanted)) or (schema.names == wanted.names and schema.types == wanted.types)
+    shape = _shape_of(tuple(columns))
+    if schema.equals(shape.alike[0]):
+        return True
+    is_same = bool(schema.names == shape.schema.names and schema.types == shape.schema.types)
+    if is_same:
+        shape.alike[0] = schema
+    return is_same
 
 
 def _refuse_values(data: pa.Table, columns: Sequence[Column], table_name: str) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ducklake_core.model import ColumnId, ColumnStats, TableColumnStats
 from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of, without_nul
@@ -19,8 +18,7 @@ from ducklake_core.spec.few_rows import FewValues, Items, text_of
 _BY_TEXT = ("blob",)  # whose bounds are the smallest and the largest text, not value
 
 
-@dataclass(frozen=True, slots=True)
-class FewStats:
+class FewStats(NamedTuple):
     """One leaf of some rows: how many are null, and its smallest and largest value, None where only texts compare."""
 
     leaf: FewValues
@@ -44,7 +42,7 @@ class FewStats:
 
 def few_stats(rows: Sequence[FewValues]) -> tuple[FewStats, ...]:
     """Return the statistics of each leaf."""
-    return tuple(_measure(leaf) for column in rows for leaf in column.leaves())
+    return tuple([_measure(leaf) for column in rows for leaf in (column.leaves() if column.children else (column,))])
 
 
 def _measure(leaf: FewValues) -> FewStats:
@@ -84,20 +82,28 @@ def is_covered(stats: FewStats, known: Mapping[ColumnId, TableColumnStats]) -> b
 def _is_within(stats: FewStats, extremes: tuple[Any, Any], table: TableColumnStats) -> bool:  # Any: see FewStats
     low, high = extremes
     type_ = stats.leaf.column.type
-    if table.min_value is None or table.max_value is None:
-        return False
     if type_ in ("varchar", "json") and (b"\x00" in low or b"\x00" in high):  # see `without_nul`
+        return False
+    limits = _limits(type_, table.min_value, table.max_value)
+    if limits is None:
         return False
     key = _key_of(type_)
     try:
-        return bool(_bound_key(type_, table.min_value) <= key(low) and key(high) <= _bound_key(type_, table.max_value))
-    except ValueError:  # a text that is no value of the type
+        return bool(limits[0] <= key(low) and key(high) <= limits[1])
+    except ValueError:  # bytes that are no text
         return False
 
 
 @lru_cache(maxsize=4096)  # the bounds of a table meet those of every append
-def _bound_key(type_: str, text: str) -> Any:  # Any: see order_of
-    return order_of(type_)(text)
+def _limits(type_: str, low: str | None, high: str | None) -> tuple[Any, Any] | None:  # Any: see order_of
+    """Return the keys of a table's bounds; None where one is unknown or no value of the type."""
+    if low is None or high is None:
+        return None
+    key = order_of(type_)
+    try:
+        return key(low), key(high)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=256)

@@ -6,17 +6,18 @@ Moments and decimals are whole numbers here (ticks, days, unscaled digits), stri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
-from typing import Any, TypeAlias
+from itertools import islice, pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ducklake_core.model import Column
 from ducklake_core.spec import temporal_text as temporal
 from ducklake_core.spec.arrays import list_lengths, list_members, plain, single
+from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.nested_text import is_bare, quoted_name
 from ducklake_core.spec.scalar_text import escape_blob, format_float32, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
@@ -26,19 +27,22 @@ from ducklake_core.spec.types import decimal_parameters
 LOOP_ROWS = 128
 
 Items: TypeAlias = list[Any]  # Any: values of one type, and None for a null
+Taker: TypeAlias = Callable[[pa.Array], tuple[Items, np.ndarray | None]]
+Texts: TypeAlias = list[bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
-class FewValues:
+class FewValues(NamedTuple):  # a frozen dataclass takes four times as long to make, and a commit makes dozens
     """The values of a column, a field or the members of a list, in order; a null struct makes nulls of its fields.
 
     `items` of a struct are whether it is there, of a list or map its number of members, None when it is null.
     `array` is what they were taken from; where it has no simple values, `items` is None.
+    `numbers` are the items of numbers and booleans as numpy has them, with anything in the place of a null.
     """
 
     column: Column
     array: pa.Array
     items: Items | None
+    numbers: np.ndarray | None = None
     children: tuple[FewValues, ...] = ()
 
     def leaves(self) -> Iterator[FewValues]:
@@ -52,23 +56,41 @@ def few_values(table: pa.Table, columns: Sequence[Column]) -> tuple[FewValues, .
     """Return the values of each column; the table's columns are those of `columns`, of type `arrow_type`."""
     batches = table.to_batches()
     arrays = batches[0].columns if len(batches) == 1 else map(single, table.itercolumns())
-    return tuple(_values(array, column) for array, column in zip(arrays, columns, strict=True))
+    return tuple([take(array) for take, array in zip(_takers_of(columns), arrays, strict=True)])
 
 
-def _values(array: pa.Array, column: Column) -> FewValues:
+@per_object
+def _takers_of(columns: Sequence[Column]) -> list[Callable[[pa.Array], FewValues]]:
+    return [_value_taker(column) for column in columns]
+
+
+def _value_taker(column: Column) -> Callable[[pa.Array], FewValues]:
+    if column.is_nested:
+        return partial(_take_nested, column, _takers_of(column.children))
+    take = taker_of(column.type)
+    return partial(_take_array, column) if take is None else partial(_take_items, column, take)
+
+
+def _take_array(column: Column, array: pa.Array) -> FewValues:
+    return FewValues(column, plain(array), None)
+
+
+def _take_items(column: Column, take: Taker, array: pa.Array) -> FewValues:
     array = plain(array)
-    if not column.is_nested:
-        take = taker_of(column.type)
-        return FewValues(column, array, take(array) if take else None)
+    items, numbers = take(array)
+    return FewValues(column, array, items, numbers)
+
+
+def _take_nested(column: Column, takers: Sequence[Callable[[pa.Array], FewValues]], array: pa.Array) -> FewValues:
     if column.type == "struct":
-        items, parts = _validity(array) or [True] * len(array), array.flatten()
+        items, parts = validity(array) or [True] * len(array), array.flatten()
     else:
         items, parts = _with_nulls(list_lengths(array).tolist(), array), list_members(array)
-    children = tuple(_values(part, child) for part, child in zip(parts, column.children, strict=True))
-    return FewValues(column, array, items, children)
+    children = tuple([take(part) for take, part in zip(takers, parts, strict=True)])
+    return FewValues(column, array, items, None, children)
 
 
-def _validity(array: pa.Array) -> list[bool] | None:
+def validity(array: pa.Array) -> list[bool] | None:
     """Return whether each value is there; None when no one is missing."""
     if array.null_count == 0:
         return None
@@ -78,55 +100,58 @@ def _validity(array: pa.Array) -> list[bool] | None:
 
 
 def _with_nulls(items: Items, array: pa.Array) -> Items:
-    valid = _validity(array)
+    valid = validity(array)
     return items if valid is None else [item if is_there else None for item, is_there in zip(items, valid, strict=True)]
 
 
 # --------------------------------------------------------------------------------------------- take
 
 
-def _taker(dtype: str) -> Callable[[pa.Array], Items]:
+def _taker(dtype: str) -> Taker:
     numpy_type = np.dtype(dtype)
     width = numpy_type.itemsize
 
-    def take(array: pa.Array) -> Items:
-        if len(array) == 0:
-            return []  # Arrow promises no buffers then
-        items = np.frombuffer(array.buffers()[1], numpy_type, len(array), array.offset * width).tolist()
-        return items if array.null_count == 0 else _with_nulls(items, array)
+    def take(array: pa.Array) -> tuple[Items, np.ndarray]:
+        count = len(array)
+        if count == 0:
+            return [], np.empty(0, numpy_type)  # Arrow promises no buffers then
+        numbers = np.frombuffer(array.buffers()[1], numpy_type, count, array.offset * width)
+        items = numbers.tolist()
+        return (items if array.null_count == 0 else _with_nulls(items, array)), numbers
 
     return take
 
 
-def _take_booleans(array: pa.Array) -> Items:
+def _take_booleans(array: pa.Array) -> tuple[Items, np.ndarray]:
     if len(array) == 0:
-        return []  # Arrow promises no buffers then
+        return [], np.empty(0, np.uint8)  # Arrow promises no buffers then
     bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
-    return _with_nulls(bits[array.offset : array.offset + len(array)].tolist(), array)
+    numbers = bits[array.offset : array.offset + len(array)]
+    return _with_nulls(numbers.tolist(), array), numbers
 
 
-def _take_decimals(array: pa.Array) -> Items:
+def _take_decimals(array: pa.Array) -> tuple[Items, None]:
     """Take the lower half of Arrow's 128 bits, which holds up to 18 digits."""
     if len(array) == 0:
-        return []  # see _taker
+        return [], None  # see _taker
     halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-    return _with_nulls(halves.tolist(), array)
+    return _with_nulls(halves.tolist(), array), None
 
 
-def _take_bytes(array: pa.Array) -> Items:
+def _take_bytes(array: pa.Array) -> tuple[Items, None]:
     if len(array) == 0:
-        return []  # Arrow promises no buffers then
+        return [], None  # Arrow promises no buffers then
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).tolist()
     first = ends[0]
     content = b"" if data is None else data.slice(first, ends[-1] - first).to_pybytes()
     if first:
         ends = [end - first for end in ends]
-    return _with_nulls([content[start:end] for start, end in pairwise(ends)], array)
+    return _with_nulls([content[start:end] for start, end in pairwise(ends)], array), None
 
 
 @lru_cache(maxsize=256)
-def taker_of(type_: str) -> Callable[[pa.Array], Items] | None:
+def taker_of(type_: str) -> Taker | None:
     """Return what takes the values out of an array, None for types that have no simple ones."""
     if type_.startswith("decimal"):
         precision, _ = decimal_parameters(type_) or (0, 0)
@@ -134,7 +159,7 @@ def taker_of(type_: str) -> Callable[[pa.Array], Items] | None:
     return _TAKERS.get(type_)
 
 
-_TAKERS: Mapping[str, Callable[[pa.Array], Items]] = {
+_TAKERS: Mapping[str, Taker] = {
     "boolean": _take_booleans,
     **{f"int{bits}": _taker(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": _taker(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
@@ -152,79 +177,116 @@ _TAKERS: Mapping[str, Callable[[pa.Array], Items]] = {
 
 def few_texts(values: FewValues) -> list[str | None]:
     """Return DuckDB's text of each value, as `spec.text.to_text` does."""
-    column = values.column
-    if values.items is None:
-        texts: list[str | None] = scalar_to_text(values.array, column.type).to_pylist()
-        return texts
-    if not column.is_nested:
-        quick = _QUICK_TEXTS.get(column.type) if len(values.items) > _FEW_TEXTS else None
-        text = text_of(column.type)
-        return quick(values) if quick else [None if item is None else text(item) for item in values.items]
+    return [None if text is None else text.decode() for text in few_utf8(values)]
+
+
+def few_utf8(values: FewValues) -> Texts:
+    """Return the same as bytes."""
+    column, items = values.column, values.items
     if column.type == "struct":
-        return _struct_texts(values, values.items)
-    return _list_texts(values, values.items)
+        return _struct_texts(values)
+    if column.is_nested:
+        return _list_texts(values)
+    if items is None:
+        return _take_bytes(scalar_to_text(values.array, column.type))[0]
+    if column.type in ("varchar", "json"):
+        return items
+    quick = _QUICK_TEXTS.get(column.type) if len(items) > _FEW_TEXTS else None
+    return (quick and quick(values)) or _each_text(values)
 
 
-def _struct_texts(values: FewValues, items: Items) -> list[str | None]:
-    labels = [quoted_name(child.column.name).replace("%", "%%") for child in values.children]
-    form = "{" + ",".join(f"{label}:%s" for label in labels) + "}"
+def _each_text(values: FewValues) -> Texts:
+    text = text_of(values.column.type)
+    return [None if item is None else text(item).encode() for item in values.items or ()]
+
+
+def _struct_texts(values: FewValues) -> Texts:
+    form = _struct_form(values.column)
     rows = zip(*map(_member_texts, values.children), strict=True)
-    return [form % texts if is_there else None for is_there, texts in zip(items, rows, strict=True)]
+    if values.array.null_count == 0:
+        return [form % texts for texts in rows]
+    return [form % texts if is_there else None for is_there, texts in zip(values.items or (), rows, strict=True)]
 
 
-def _list_texts(values: FewValues, items: Items) -> list[str | None]:
-    opening, closing = "[]" if values.column.type == "list" else "{}"
+@per_object
+def _struct_form(column: Column) -> bytes:
+    labels = [quoted_name(child.name).replace("%", "%%") for child in column.children]
+    return ("{" + ",".join(f"{label}:%b" for label in labels) + "}").encode()
+
+
+def _list_texts(values: FewValues) -> Texts:
+    opening, closing = (b"[", b"]") if values.column.type == "list" else (b"{", b"}")
     members = [_member_texts(child) for child in values.children]
-    texts = members[0] if len(members) == 1 else [f"{key}={value}" for key, value in zip(*members, strict=True)]
-    found: list[str | None] = []
-    start = 0
-    for count in items:
-        end = start + (count or 0)
-        found.append(None if count is None else opening + ",".join(texts[start:end]) + closing)
-        start = end
-    return found
+    texts = iter(members[0] if len(members) == 1 else [b"%b=%b" % pair for pair in zip(*members, strict=True)])
+    return [
+        None if count is None else opening + b",".join(islice(texts, count)) + closing for count in values.items or ()
+    ]
 
 
-def _member_texts(values: FewValues) -> list[str]:
+def _member_texts(values: FewValues) -> list[bytes]:
     """Return the texts of values inside a container, `NULL` for a null."""
-    texts = few_texts(values)
-    if is_bare(values.column):
-        return ["NULL" if text is None else text for text in texts]
-    return ["NULL" if text is None else f"'{text}'" if _is_plain(text) else quoted_name(text) for text in texts]
+    texts = few_utf8(values)
+    if not _is_bare(values.column):
+        is_plain = _is_plain(b"".join(filter(None, texts)))
+        return [b"NULL" if text is None else b"'%b'" % (text if is_plain else _escaped(text)) for text in texts]
+    if values.array.null_count == 0:
+        return texts  # type: ignore[return-value] # none of them is None
+    return [b"NULL" if text is None else text for text in texts]
 
 
-def _is_plain(text: str) -> bool:
-    return "'" not in text and "\\" not in text
+@per_object
+def _is_bare(column: Column) -> bool:
+    return is_bare(column)
 
 
-def _float_texts(values: FewValues) -> list[str | None]:
-    """Let Arrow write the numbers, and Python those that Arrow writes otherwise: as `1`, `1e+10` or `0.00001`."""
-    pairs = zip(values.array.cast(pa.string()).to_pylist(), values.items or (), strict=True)
-    return [text if text is None or _is_usual(text, item) else repr(item) for text, item in pairs]
+def _is_plain(text: bytes) -> bool:
+    return b"'" not in text and b"\\" not in text
 
 
-def _is_usual(text: str, item: float) -> bool:
-    return "." in text and "e" not in text and not -1e-4 < item < 1e-4
+def _escaped(text: bytes) -> bytes:
+    return quoted_name(text.decode())[1:-1].encode()
 
 
-def _timestamp_texts(suffix: str) -> Callable[[FewValues], list[str | None]]:
-    """Let Arrow write the moments, unless one is beyond its calendar."""
+def _float_texts(values: FewValues) -> Texts | None:
+    """Let Arrow write the numbers; None when it would write some otherwise: as `1`, `1e+10` or `0.00001`."""
+    numbers = [abs(item) for item in values.items or () if item is not None]
+    texts = _written(values.array)
+    whole = b"".join(filter(None, texts))
+    is_usual = whole.count(b".") == len(numbers) and b"e" not in whole and min(numbers, default=1) >= 1e-4
+    return texts if is_usual else None
 
-    def write(values: FewValues) -> list[str | None]:
-        if not temporal.is_usual_timestamp(values.array):
-            text = text_of(values.column.type)
-            return [None if item is None else text(item) for item in values.items or ()]
-        texts = values.array.view(pa.timestamp("us")).cast(pa.string()).to_pylist()
-        return [None if text is None else text.rstrip("0").rstrip(".") + suffix for text in texts]
+
+def _timestamp_texts(suffix: bytes) -> Callable[[FewValues], Texts | None]:
+    """Let Arrow write the moments; None when one is beyond its calendar."""
+    low, high = temporal.usual_ticks(10**6)
+
+    def write(values: FewValues) -> Texts | None:
+        ticks = [item for item in values.items or () if item is not None]
+        if not low <= min(ticks, default=0) <= max(ticks, default=0) <= high:
+            return None
+        texts = _written(values.array.view(_MOMENT))
+        if any(tick % 10**6 for tick in ticks):
+            return [None if text is None else text.rstrip(b"0").rstrip(b".") + suffix for text in texts]
+        return [None if text is None else text[:_SECONDS_END] + suffix for text in texts]
 
     return write
 
 
+def _written(array: pa.Array) -> Texts:
+    texts: Texts = _take_bytes(pc.call_function("cast", [array], _AS_TEXT))[0]
+    return texts
+
+
+_AS_TEXT = pc.CastOptions(
+    pa.string()
+)  # `Array.cast` makes one each time, which takes as long as to write thirty numbers
+_MOMENT = pa.timestamp("us")
+_SECONDS_END = len("2026-01-01 00:00:00")
 _FEW_TEXTS = 20  # from here on Arrow, which writes a whole column at once, is faster
-_QUICK_TEXTS: Mapping[str, Callable[[FewValues], list[str | None]]] = {
+_QUICK_TEXTS: Mapping[str, Callable[[FewValues], Texts | None]] = {
     "float64": _float_texts,
-    "timestamp": _timestamp_texts(""),
-    "timestamptz": _timestamp_texts("+00"),
+    "timestamp": _timestamp_texts(b""),
+    "timestamptz": _timestamp_texts(b"+00"),
 }
 
 

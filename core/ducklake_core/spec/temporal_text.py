@@ -61,10 +61,11 @@ def date_to_text(array: pa.Array) -> pa.Array:
 
 def is_usual_timestamp(array: pa.Array) -> bool:
     """Tell whether all timestamps are in years that Arrow writes as DuckDB does."""
-    return _all_within(array.view(pa.int64()), _usual_ticks(_TICKS[array.type.unit]))
+    return _all_within(array.view(pa.int64()), usual_ticks(_TICKS[array.type.unit]))
 
 
-def _usual_ticks(ticks: int) -> tuple[int, int]:
+def usual_ticks(ticks: int) -> tuple[int, int]:
+    """Return the first and the last tick, so many a second, of the years that Arrow writes as DuckDB does."""
     first = max(_FIRST_DAY * _DAY_SECONDS * ticks, -INFINITE_TICKS + 1)
     return first, min((_LAST_DAY + 1) * _DAY_SECONDS * ticks - 1, INFINITE_TICKS - 1)
 
@@ -78,7 +79,7 @@ def timestamp_to_text(array: pa.Array, suffix: str = "") -> pa.Array:
         text = _trim_fraction(values.view(pa.timestamp(unit)).cast(pa.string()), unit)
         return concatenated(text, suffix) if suffix else text
 
-    return _formatted(array, pa.int64(), _usual_ticks(ticks), fast, lambda v: format_timestamp(v, ticks, suffix))
+    return _formatted(array, pa.int64(), usual_ticks(ticks), fast, lambda v: format_timestamp(v, ticks, suffix))
 
 
 def time_to_text(array: pa.Array) -> pa.Array:
