@@ -6,7 +6,7 @@ ENVIRONMENT := .venv/.stamp
 CATALOG ?= sqlite
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-flush bench-sink bench-latency test-spark fuzz lock format clean
+.PHONY: help demo test test-spark check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ bench-sink: $(ENVIRONMENT) ## measure the sink: ARGS="small", "large", "many" or
 
 bench-latency: $(ENVIRONMENT) ## measure how long a row takes from a commit to a reader of changes (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.latency $(ARGS)
+
+bench-feed: $(ENVIRONMENT) ## measure change feeds: ours and the DuckDB extension's, and what planning costs (ARGS="--help")
+	@$(BIN)/python -m benchmarks.feed $(ARGS)
 
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)

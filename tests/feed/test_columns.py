@@ -1,5 +1,7 @@
 """A feed has the columns of the table at its end: older rows are shown in them, matched by field id at every depth."""
 
+import datetime as dt
+
 import pyarrow as pa
 
 from ducklake_core import Lake
@@ -89,7 +91,7 @@ def test_times_are_those_of_the_snapshots(lake: Lake, duckdb: Oracle) -> None:
 
     found = lake.changes("t", 0)
 
-    times = {snapshot.snapshot_id: snapshot.snapshot_time for snapshot in lake.snapshots()}
+    times: dict[int, dt.datetime] = {s.snapshot_id: s.snapshot_time for s in lake.snapshots()}
     assert {row["_commit_version"]: row["_commit_timestamp"] for row in found.to_pylist()} == {
         i: times[i] for i in times if i > 0
     }
