@@ -6,15 +6,17 @@ are taken out by an anti-join on their positions; inlined rows are added from th
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -26,6 +28,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.plan.definition import find_column
 from ducklake_core.scan import Listing, dropped_positions, list_table
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import arrow_schema
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
 
@@ -37,13 +40,22 @@ _FOOTER_READERS = 16
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 _GLOB_CHARACTERS = frozenset("*?[]{}\\")
 _SHOWN_REASONS = 5
-_FIELD_ID = "parquet.field.id"
-_OPTIONS = {
-    "spark.sql.parquet.fieldId.read.enabled": "true",
-    "spark.sql.parquet.fieldId.read.ignoreMissing": "true",
-    "datetimeRebaseMode": "CORRECTED",
-    "mergeSchema": "false",
-}
+_METADATA = "_metadata"  # Spark's hidden column, which says where a row was
+# Dates of before 1582 are what they are; and each scan knows its schema.
+_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "mergeSchema": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    """What a file calls the columns (None: it lacks one, which is null), or the reasons why Spark cannot read it."""
+
+    file: DataFile
+    names: tuple[str | None, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def has_deletes(self) -> bool:
+        return bool(self.file.delete_files or self.file.inlined_deletes)
 
 
 def native_table(
@@ -64,33 +76,40 @@ def native_table(
         version, snapshot = found.version, found.snapshot.snapshot_id
         chosen = version.columns if columns is None else tuple(find_column(version, [name]) for name in columns)
         listing = list_table(lake.database, version, snapshot, chosen, None)
-        reasons = list(_reasons(lake.storage, listing, chosen, snapshot))
+        footers = _read_footers(lake.storage, listing.files, chosen)
+        reasons = [*_reasons(listing, chosen, snapshot), *(reason for footer in footers for reason in footer.reasons)]
         if reasons:
-            more = f"; and {len(reasons) - _SHOWN_REASONS} more" if len(reasons) > _SHOWN_REASONS else ""
-            raise InvalidInput(
-                f"table '{version.qualified_name}' cannot be read by Spark's own scan, read it with"
-                f' format("ducklake"): {"; ".join(reasons[:_SHOWN_REASONS])}{more}',
-                reasons=reasons,
-            )
-        return _frame(spark, lake.storage, listing, chosen, snapshot)
+            raise _refusal(version.qualified_name, reasons)
+        frames = list(_scans(spark, lake.storage, footers, chosen, snapshot))
+    inlined = [part.rows for part in listing.inlined if part.rows.num_rows]
+    if inlined or not frames:
+        frames.append(_inlined(spark, inlined, chosen))
+    return reduce(DataFrame.union, frames)
 
 
 # -------------------------------------------------------------------------------------------- refusing
 
 
-def _reasons(storage: Storage, listing: Listing, columns: Sequence[Column], snapshot: SnapshotId) -> Iterator[str]:
-    """Yield what Spark's scan would not read just as we do."""
+def _refusal(table: str, reasons: Sequence[str]) -> InvalidInput:
+    more = f"; and {len(reasons) - _SHOWN_REASONS} more" if len(reasons) > _SHOWN_REASONS else ""
+    return InvalidInput(
+        f"table '{table}' cannot be read by Spark's own scan, read it with format(\"ducklake\"): "
+        f"{'; '.join(reasons[:_SHOWN_REASONS])}{more}",
+        reasons=reasons,
+    )
+
+
+def _reasons(listing: Listing, columns: Sequence[Column], snapshot: SnapshotId) -> Iterator[str]:
+    """Yield what Spark's scan would not read just as we do, as far as the catalog tells."""
     for column in columns:
         for node in column.walk():
             if node.type in _UNFIT:
                 yield f"column '{column.name}' has type '{node.type}'"
+        if fold(column.name) == _METADATA:
+            yield f"column '{column.name}' has the name of Spark's own"
     names = Counter(_name(file) for file in listing.files)
     for file in listing.files:
         yield from _reasons_of_file(file, snapshot, is_unique=names[_name(file)] == 1)
-    plain = [file for file in listing.files if file.encryption_key is None and file.mapping is None]
-    with ThreadPoolExecutor(_FOOTER_READERS) as readers:
-        for reasons in readers.map(lambda file: _reasons_of_footer(storage, file, columns), plain):
-            yield from reasons
 
 
 def _reasons_of_file(file: DataFile, snapshot: SnapshotId, *, is_unique: bool) -> Iterator[str]:
@@ -107,23 +126,33 @@ def _reasons_of_file(file: DataFile, snapshot: SnapshotId, *, is_unique: bool) -
         yield f"file '{file.path}' has deleted rows, and its name is not its own"
 
 
-def _reasons_of_footer(storage: Storage, file: DataFile, columns: Sequence[Column]) -> list[str]:
+def _read_footers(storage: Storage, files: Sequence[DataFile], columns: Sequence[Column]) -> list[_Footer]:
+    plain = [file for file in files if file.encryption_key is None and file.mapping is None]
+    with ThreadPoolExecutor(_FOOTER_READERS) as readers:
+        return list(readers.map(lambda file: _read_footer(storage, file, columns), plain))
+
+
+def _read_footer(storage: Storage, file: DataFile, columns: Sequence[Column]) -> _Footer:
     try:
         with storage.open_input(file.path) as source:
             parquet = pq.ParquetFile(source)
-            schema, leaves = parquet.schema_arrow, parquet.schema
+            fields, leaves = list(parquet.schema_arrow), parquet.schema
     except (OSError, pa.ArrowException) as error:
         raise UnreadableFile(f"cannot read data file '{file.path}': {error}", path=file.path) from error
-    fields = list(schema)
     if any(leaves.column(index).physical_type == "INT96" for index in range(len(leaves))):
-        return [f"file '{file.path}' has times of the old form INT96"]
+        return _Footer(file, reasons=(f"file '{file.path}' has times of the old form INT96",))
     if not any(field_id(found) is not None for found in fields):
-        return [f"file '{file.path}' has no field ids"]
-    return [
+        return _Footer(file, reasons=(f"file '{file.path}' has no field ids",))
+    sources = match_fields(fields, columns)
+    reasons = [
         f"column '{column.name}' has another type or a default in file '{file.path}'"
-        for column, source in zip(columns, match_fields(fields, columns), strict=True)
+        for column, source in zip(columns, sources, strict=True)
         if not _is_plain(source)
     ]
+    names = tuple(fields[source.index].name if isinstance(source, Found) else None for source in sources)
+    if not any(name is not None for name in names):
+        reasons.append(f"file '{file.path}' has none of the columns")
+    return _Footer(file, names, tuple(reasons))
 
 
 def _is_plain(source: Source) -> bool:
@@ -142,48 +171,34 @@ def _name(file: DataFile) -> str:
 # --------------------------------------------------------------------------------------------- reading
 
 
-def _frame(
-    spark: SparkSession, storage: Storage, listing: Listing, columns: Sequence[Column], snapshot: SnapshotId
-) -> DataFrame:
-    whole = [file for file in listing.files if not (file.delete_files or file.inlined_deletes)]
-    others = [file for file in listing.files if file.delete_files or file.inlined_deletes]
-    frames = [_scan(spark, whole, columns)] if whole else []
-    if others:
-        deleted = F.broadcast(spark.createDataFrame(_deleted(storage, others, snapshot)))
-        scan = _scan(spark, others, columns)
-        is_same = (scan["_metadata.file_name"] == deleted["name"]) & (
-            scan["_metadata.row_index"] == deleted["position"]
-        )
-        frames.append(scan.join(deleted, is_same, "left_anti"))
-    inlined = [part.rows for part in listing.inlined if part.rows.num_rows]
-    if inlined or not frames:
-        frames.append(_inlined(spark, inlined, columns))
-    return reduce(DataFrame.union, frames)
+def _scans(
+    spark: SparkSession, storage: Storage, footers: Sequence[_Footer], columns: Sequence[Column], snapshot: SnapshotId
+) -> Iterator[DataFrame]:
+    """Yield a frame for the files that call the columns the same, and another for those of them with deleted rows.
+
+    Columns are found by the names that the files have: Spark finds them by ids only if the whole session is set so.
+    """
+    groups: defaultdict[tuple[tuple[str | None, ...], bool], list[DataFile]] = defaultdict(list)
+    for footer in footers:
+        groups[footer.names, footer.has_deletes].append(footer.file)
+    for (names, has_deletes), files in groups.items():
+        named = list(zip(names, spark_schema(columns).fields, strict=True))
+        present = T.StructType([T.StructField(name, field.dataType) for name, field in named if name is not None])
+        scan = spark.read.options(**_OPTIONS).schema(present).parquet(*(file.path for file in files))
+        if has_deletes:
+            scan = _without_deleted(scan, spark.createDataFrame(_deleted(storage, files, snapshot)))
+        yield scan.select([_picked(name, field) for name, field in named])
 
 
-def _scan(spark: SparkSession, files: Sequence[DataFile], columns: Sequence[Column]) -> DataFrame:
-    schema = T.StructType(
-        [_identified(field, column) for field, column in zip(spark_schema(columns).fields, columns, strict=True)]
-    )
-    return spark.read.options(**_OPTIONS).schema(schema).parquet(*(file.path for file in files))
+def _without_deleted(scan: DataFrame, deleted: DataFrame) -> DataFrame:
+    is_file = scan[f"{_METADATA}.file_name"] == deleted["name"]
+    is_row = scan[f"{_METADATA}.row_index"] == deleted["position"]
+    return scan.join(F.broadcast(deleted), is_file & is_row, "left_anti")
 
 
-def _identified(field: T.StructField, column: Column) -> T.StructField:
-    """Return the field with the ids of all its nodes."""
-    return T.StructField(field.name, _with_ids(field.dataType, column), True, {_FIELD_ID: int(column.column_id)})  # noqa: FBT003 # Spark's signature
-
-
-def _with_ids(type_: T.DataType, column: Column) -> T.DataType:
-    match type_:
-        case T.StructType():
-            return T.StructType([_identified(f, c) for f, c in zip(type_.fields, column.children, strict=True)])
-        case T.ArrayType():
-            return T.ArrayType(_with_ids(type_.elementType, column.children[0]))
-        case T.MapType():
-            key, value = column.children
-            return T.MapType(_with_ids(type_.keyType, key), _with_ids(type_.valueType, value))
-        case _:
-            return type_
+def _picked(name: str | None, field: T.StructField) -> SparkColumn:
+    value = F.lit(None).cast(field.dataType) if name is None else F.col("`{}`".format(name.replace("`", "``")))
+    return value.alias(field.name)
 
 
 def _deleted(storage: Storage, files: Sequence[DataFile], snapshot: SnapshotId) -> pa.Table:
