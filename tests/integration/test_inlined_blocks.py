@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -12,6 +13,7 @@ from ducklake_core import Lake
 from ducklake_core.catalog import inlined_blocks
 from ducklake_core.catalog.inlined_reader import read_row_versions
 from ducklake_core.catalog.row_versions import RowVersions
+from ducklake_core.files.flush_out import FlushWriter
 from ducklake_core.spec.text import to_text
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.values import SCALAR_TYPES, sample_array
@@ -214,3 +216,27 @@ def test_a_flush_by_pages_leaves_what_a_reader_sees(lake: Lake, monkeypatch: pyt
 
     assert (result.rows, result.data_files) == (4004, 1)
     assert {at: sorted(map(repr, lake.table("t", at=at).read().to_pylist())) for at in snapshots} == before
+
+
+@pytest.mark.parametrize("by_pages", [True, False], ids=["pages", "copy"])
+def test_a_write_that_fails_is_what_is_told_and_ends_the_read(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, by_pages: bool
+) -> None:
+    monkeypatch.setattr(inlined_blocks, "LEAST_PAGES", 1 if by_pages else 2**31)
+    lake.create_table("t", {"i": "int64", "s": "varchar"})
+    lake.append("t", pa.table({"i": range(20_000), "s": ["x" * 100] * 20_000}))
+    write = FlushWriter.write
+    calls: list[object] = []
+
+    def fail_later(*arguments: Any) -> None:  # Any: only passed on
+        calls.append(arguments)
+        if len(calls) > 2:
+            raise OSError("no space left on device")
+        write(*arguments)
+
+    monkeypatch.setattr(FlushWriter, "write", fail_later)
+    with pytest.raises(OSError, match="no space left"):
+        lake.flush_inlined("t", memory_bytes=20 * SMALL_CHUNK)
+
+    monkeypatch.setattr(FlushWriter, "write", write)
+    assert lake.flush_inlined("t", memory_bytes=20 * SMALL_CHUNK).rows == 20_000
