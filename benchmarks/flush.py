@@ -1,7 +1,8 @@
-"""How long a flush of many inlined rows takes on PostgreSQL: ours, and the DuckDB extension's.
+"""How long a flush of many inlined rows takes on PostgreSQL: ours, the DuckDB extension's, and the server alone.
 
-Run as `make bench-flush`. Both flush the same readings, in lakes of their own on one server, and take turns; medians
-are compared. No time is asserted: README.md has some.
+Run as `make bench-flush`. All take the same readings, in lakes of their own on one server, and take turns; medians are
+compared. The server alone sends the rows by COPY to who looks at none of them, and deletes them: the floor of who
+reads by one connection. No time is asserted: README.md has some.
 """
 
 from __future__ import annotations
@@ -10,29 +11,38 @@ import argparse
 import json
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from sqlalchemy import text
+
 from benchmarks.contenders import TABLE, Place, Places, make_lake
 from benchmarks.readings import make_readings
 from ducklake_core import Lake
+from ducklake_core.catalog.database import Statement
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import run_postgres
 
 BATCH_ROWS = 10_000
+_INLINED = "ducklake_inlined_data_1_1"  # of the only table of a lake
 
 
 @dataclass(frozen=True, slots=True)
 class Flushes:
-    """The median seconds of each contender's flush of `rows` rows, and how many files ours made."""
+    """The median seconds of each contender's flush of `rows` rows, and how many files ours made.
+
+    `server_seconds` is None where there is no server.
+    """
 
     catalog: str
     rows: int
     ours_seconds: float
     extension_seconds: float
+    server_seconds: float | None
     data_files: int
 
 
@@ -50,28 +60,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure_flushes(catalog: str, places: Places, rows: int, rounds: int) -> Flushes:
     """Return the medians of some rounds; in every other one the extension goes first."""
-    ours, theirs, files = [], [], 0
-    with make_lake(places.make()) as lake, ExitStack() as stack:
-        place = places.make()
-        other = stack.enter_context(make_lake(place))
+    ours, theirs, alone, files = [], [], [], 0
+    place = places.make()
+    with ExitStack() as stack:
+        lake, other, third = (stack.enter_context(make_lake(p)) for p in (places.make(), place, places.make()))
         oracle = stack.enter_context(_attached(place))
         for number in range(rounds):
-            _fill(lake, other, rows)
+            _fill([lake, other, third] if places.server else [lake, other], rows)
             if number % 2:
                 theirs.append(_extension_flush(oracle))
             seconds, files = _our_flush(lake, rows)
             ours.append(seconds)
             if not number % 2:
                 theirs.append(_extension_flush(oracle))
+            alone += [_server_alone(third)] if places.server else []
             assert other.inlined_state(TABLE).rows == 0
-    return Flushes(catalog, rows, round(median(ours), 3), round(median(theirs), 3), files)
+    server = round(median(alone), 3) if alone else None
+    return Flushes(catalog, rows, round(median(ours), 3), round(median(theirs), 3), server, files)
 
 
-def _fill(lake: Lake, other: Lake, rows: int) -> None:
+def _fill(lakes: Sequence[Lake], rows: int) -> None:
     for first in range(0, rows, BATCH_ROWS):
         readings = make_readings(min(BATCH_ROWS, rows - first))
-        lake.append(TABLE, readings)
-        other.append(TABLE, readings)
+        for lake in lakes:
+            lake.append(TABLE, readings)
+
+
+def _server_alone(lake: Lake) -> float:
+    start = time.perf_counter()
+    with lake.database.read() as session, session.copy_out(Statement(text(f"SELECT * FROM {_INLINED}"))) as messages:
+        deque(messages, maxlen=0)
+    with lake.database.write() as session:
+        session.write_and_commit([Statement(text(f"DELETE FROM {_INLINED}"))])
+    return time.perf_counter() - start
 
 
 def _our_flush(lake: Lake, rows: int) -> tuple[float, int]:
@@ -104,11 +125,15 @@ def _places(catalog: str) -> Iterator[Places]:
 
 
 def _lines(found: Sequence[Flushes]) -> Iterator[str]:
-    yield "| catalog | rows | ours s | extension s | extension ÷ ours |"
-    yield "|---|--:|--:|--:|--:|"
+    yield "| catalog | rows | ours s | extension s | server alone s | extension ÷ ours | ours ÷ server alone |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
     for one in found:
-        ratio = one.extension_seconds / one.ours_seconds
-        yield f"| {one.catalog} | {one.rows} | {one.ours_seconds:.2f} | {one.extension_seconds:.2f} | {ratio:.1f} |"
+        ratio = f"{one.extension_seconds / one.ours_seconds:.1f}"
+        server, above = "–", "–"
+        if one.server_seconds is not None:
+            server, above = f"{one.server_seconds:.2f}", f"{one.ours_seconds / one.server_seconds:.1f}"
+        times = f"{one.ours_seconds:.2f} | {one.extension_seconds:.2f} | {server}"
+        yield f"| {one.catalog} | {one.rows} | {times} | {ratio} | {above} |"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

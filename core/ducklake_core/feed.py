@@ -15,8 +15,9 @@ import pyarrow as pa
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.file_reader import read_changed_files, read_data_files
-from ducklake_core.catalog.inlined_reader import RowVersions, read_inlined_changes
+from ducklake_core.catalog.inlined_reader import read_inlined_changes
 from ducklake_core.catalog.reader import read_snapshot
+from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.errors import InvalidInput
 from ducklake_core.files.file_changes import Events, events_of, read_file_changes
 from ducklake_core.files.storage import Storage

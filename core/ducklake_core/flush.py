@@ -7,11 +7,13 @@ flushes meanwhile makes the files wrong: that is a conflict, and the flush start
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ducklake_core import faults
+from ducklake_core.ahead import ahead
 from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
@@ -107,8 +109,8 @@ class Flusher:
 
     def _write_rows(self, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
         chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)
-        with FlushWriter(self.storage, self._layout(inlined)) as writer:
-            for chunk in chunks:
+        with FlushWriter(self.storage, self._layout(inlined)) as writer, closing(ahead(chunks)) as read:
+            for chunk in read:
                 # What ended after the base is a conflict that the commit finds.
                 ends = np.where(chunk.ends <= self.base.snapshot_id, chunk.ends, 0)
                 writer.write(chunk.rows, chunk.row_ids, chunk.begins, ends)

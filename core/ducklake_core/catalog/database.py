@@ -184,6 +184,13 @@ class Session:
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
 
+    def run_raw(self, statements: Sequence[Statement]) -> list[list[bytes | None]]:
+        """Run queries of one row each and return its values in PostgreSQL's binary format."""
+        begin = self._beginning()
+        if begin:
+            self._wire.exchange(begin)
+        return self._wire.exchange_raw([*map(_command, statements)])
+
     @contextmanager
     def copy_out(self, statement: Statement) -> Iterator[Iterable[Buffer]]:
         """Give the messages of a COPY of a query's rows in PostgreSQL's binary format, as they come; one per row."""
@@ -326,10 +333,14 @@ def stored_columns(session: Session, names: Sequence[str]) -> list[tuple[str, ..
     return [tuple(row[0] for row in rows) for rows in session.run([_about_table(session, sql, n) for n in names])]
 
 
-def _about_table(session: Session, sql: str, name: str) -> Statement:
+def quoted_name(session: Session, name: str) -> str:
+    """Return a table's name as the database's own functions take it."""
     schema = session.database.url.metadata_schema
-    quoted = '"{}"."{}"'.format(schema.replace('"', '""'), name) if schema else name
-    return Statement(_question(sql), {"name": quoted})
+    return '"{}"."{}"'.format(schema.replace('"', '""'), name) if schema else name
+
+
+def _about_table(session: Session, sql: str, name: str) -> Statement:
+    return Statement(_question(sql), {"name": quoted_name(session, name)})
 
 
 @lru_cache

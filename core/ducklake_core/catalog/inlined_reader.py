@@ -1,11 +1,12 @@
 """Reads inlined rows: those live at a snapshot for readers, all versions of them for a flush.
 
-PostgreSQL sends them by COPY, as bytes that are decoded a column at a time; SQLite gives Python values. Both in chunks.
+PostgreSQL sends them by COPY, as bytes that are decoded a column at a time, and many that lie in order by pages; SQLite
+gives Python values. All in chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -30,24 +31,17 @@ from sqlalchemy import cast as sql_cast
 
 from ducklake_core.catalog import postgres_values, queries, sqlite_values
 from ducklake_core.catalog.database import Database, Row, Session, Statement
+from ducklake_core.catalog.inlined_blocks import Pages, count_pages, read_in_order
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
+from ducklake_core.catalog.postgres_blocks import PLACE, page_start
 from ducklake_core.catalog.postgres_cells import CopiedRows, split_rows
+from ducklake_core.catalog.row_versions import RowVersions, no_columns, table_of
 from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, TableVersion
 from ducklake_core.plan.feed import SnapshotSpan
 
 READ_CHUNK_BYTES = 64 * 2**20
 # What a row of SQLite takes as Python values besides its contents: a tuple, and an object for nearly every cell.
 _ROW_OVERHEAD, _CELL_OVERHEAD = 64, 48
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowVersions:
-    """Some versions of rows of one inlined table, with the snapshots that began and ended them; 0: not ended."""
-
-    rows: pa.Table
-    row_ids: np.ndarray
-    begins: np.ndarray
-    ends: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ def read_inlined_rows(
             found.append(copied.int64s(0))
     ids = np.concatenate(found)
     if not columns or not chunks:  # Arrow forgets how many rows there are when it joins tables without columns
-        return _rows_of([], columns, 1) if columns else _no_columns(len(ids)), ids
+        return _rows_of([], columns, 1) if columns else no_columns(len(ids)), ids
     return pa.concat_tables(chunks), ids
 
 
@@ -137,28 +131,31 @@ def _joined(chunks: Sequence[RowVersions], columns: Sequence[Column]) -> RowVers
         return RowVersions(_rows_of([], columns, 3), empty, empty, empty)
     numbers = ([c.row_ids for c in chunks], [c.begins for c in chunks], [c.ends for c in chunks])
     row_ids, begins, ends = (np.concatenate(found) for found in numbers)
-    rows = pa.concat_tables([c.rows for c in chunks]) if columns else _no_columns(len(row_ids))
+    rows = pa.concat_tables([c.rows for c in chunks]) if columns else no_columns(len(row_ids))
     return RowVersions(rows, row_ids, begins, ends)
 
 
 def read_row_versions(
     database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int
-) -> Iterator[RowVersions]:
+) -> Generator[RowVersions, None, None]:
     """Yield all row versions begun by a snapshot, by row id and begin, in chunks of about so many bytes.
 
-    PostgreSQL reads in one transaction, which locks no row. On SQLite a reader keeps writers from committing: there
-    each chunk is a short transaction of its own, and who needs all chunks to be of one state must check afterwards.
+    PostgreSQL reads in one transaction, which locks no row. Of many rows those that lie in that order come first, then
+    the others, in that order as well. On SQLite a reader keeps writers from committing: there each chunk is a short
+    transaction of its own, and who needs all chunks to be of one state must check afterwards.
     """
     if database.dialect.name == "sqlite":
         yield from _paged(database, inlined, snapshot, chunk_bytes)
         return
     with database.read() as session:
         table, picked = _picked(session, inlined, tuple(c.column_id for c in inlined.columns))
-        statement = Statement(_all_versions(table, picked), {"snapshot": snapshot})
-        with session.copy_out(statement) as messages:
-            for copied in split_rows(messages, len(SYSTEM_COLUMNS) + len(picked), chunk_bytes):
-                rows = _copied_rows(copied, inlined.columns, len(SYSTEM_COLUMNS))
-                yield RowVersions(rows, copied.int64s(0), copied.int64s(1), copied.int64s(2))
+        wanted = Pages(table, picked, inlined.columns, snapshot)
+        count, first = count_pages(session, inlined.name), 0
+        if count:
+            for versions, first in read_in_order(session, wanted, count, chunk_bytes):  # noqa: B007 # see below
+                yield versions
+        if first < count or not count:
+            yield from _sorted(session, wanted, first, chunk_bytes)
 
 
 def count_row_versions(session: Session, names: Sequence[str], snapshot: SnapshotId) -> list[int]:
@@ -181,6 +178,18 @@ def read_inlined_extents(session: Session, tables: Sequence[InlinedTable], snaps
         InlinedExtent(int(count), RowIdRange(int(first), int(end)), int(size))
         for [(count, first, end)], [(_, size)] in zip(found[: len(tables)], found[len(tables) :], strict=True)
     ]
+
+
+def _sorted(session: Session, pages: Pages, first: int, chunk_bytes: int) -> Iterator[RowVersions]:
+    """Yield the row versions of all pages from one on, as the server sorts them."""
+    statement = Statement(_all_versions(pages.table, pages.picked), {"snapshot": pages.snapshot})
+    if first:
+        parameters = {"snapshot": pages.snapshot, "first": page_start(first)}
+        statement = Statement(_versions_from(pages.table, pages.picked), parameters)
+    with session.copy_out(statement) as messages:
+        for copied in split_rows(messages, len(SYSTEM_COLUMNS) + len(pages.columns), chunk_bytes):
+            rows = _copied_rows(copied, pages.columns, len(SYSTEM_COLUMNS))
+            yield RowVersions(rows, copied.int64s(0), copied.int64s(1), copied.int64s(2))
 
 
 def _paged(database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int) -> Iterator[RowVersions]:
@@ -273,6 +282,11 @@ def _changed_versions(table: Table, picked: tuple[ColumnElement[object], ...]) -
 
 
 @lru_cache(maxsize=512)
+def _versions_from(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
+    return _all_versions(table, picked).where(bindparam("first", type_=PLACE.type) <= PLACE)
+
+
+@lru_cache(maxsize=512)
 def _page(table: Table, picked: tuple[ColumnElement[object], ...]) -> Select[tuple[object, ...]]:
     """A page of SQLite, with the place of each row at its end: whatever else is equal, that is not."""
     key = table.c.row_id, table.c.begin_snapshot, _place(table)
@@ -306,20 +320,14 @@ def _size(table: Table) -> Select[Any]:
 
 
 def _copied_rows(copied: CopiedRows, columns: Sequence[Column], first: int) -> pa.Table:
-    if not columns:
-        return _no_columns(copied.count)
-    return pa.table([copied.array(i, c) for i, c in enumerate(columns, first)], names=[c.name for c in columns])
+    return table_of([copied.array(i, c) for i, c in enumerate(columns, first)], columns, copied.count)
 
 
 def _rows_of(rows: Sequence[Row], columns: Sequence[Column], first: int) -> pa.Table:
     if not columns:
-        return _no_columns(len(rows))
+        return no_columns(len(rows))
     arrays = [sqlite_values.decode_column([row[i] for row in rows], c) for i, c in enumerate(columns, first)]
     return pa.table(arrays, names=[c.name for c in columns])
-
-
-def _no_columns(rows: int) -> pa.Table:
-    return pa.table({"": pa.nulls(rows)}).select([])
 
 
 def _int64s(rows: Sequence[Row], index: int) -> np.ndarray:

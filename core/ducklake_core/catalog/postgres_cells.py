@@ -6,18 +6,16 @@ column is one step for all rows. https://www.postgresql.org/docs/current/sql-cop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from psycopg.abc import Buffer
 
-from ducklake_core.catalog.postgres_values import postgres_type, select_cast
+from ducklake_core.catalog.postgres_arrays import bytes_array, fixed_array, fixed_form, validity_buffer
 from ducklake_core.errors import CorruptCatalog, UnsupportedType
 from ducklake_core.model import Column
-from ducklake_core.spec.text import from_text
-from ducklake_core.spec.types import arrow_type
 
 _HEADER_BYTES = 19  # signature, flags, length of an extension that no version has
 _TRAILER = b"\xff\xff"
@@ -25,14 +23,6 @@ _BLOCK_ROWS, _SMALL_ROW_BYTES = 1000, 64
 _BLOCKS = 8  # at least so many make a chunk, which is too large by one of them at most
 _MOST_BYTES = 2**31 - 1  # Arrow's offsets into text are int32
 _PADDING = bytes(16)  # whoever looks at a null at the very end sees these
-_NUMBERS: Mapping[str, str] = {
-    "SMALLINT": ">i2",
-    "INTEGER": ">i4",
-    "BIGINT": ">i8",
-    "REAL": ">f4",
-    "DOUBLE PRECISION": ">f8",
-    "TIME": ">i8",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,30 +44,11 @@ class CopiedRows:
 
     def array(self, index: int, column: Column) -> pa.Array:
         """Return the array of `arrow_type(column)` of a column that was selected with `select_cast`."""
-        name = postgres_type(column).name
         valid = self.lengths[index] >= 0
-        validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        if name in ("BYTEA", "VARCHAR") or select_cast(column) is not None:
-            cells = self._bytes(index, validity)
-            if column.type == "blob":
-                return cells
-            texts = cells.cast(pa.string())
-            return texts if column.type == "varchar" else from_text(texts, column)
-        if name == "BOOLEAN":
-            bits = np.packbits(_gathered(self.data, self.starts[index], "u1") != 0, bitorder="little")
-            return pa.Array.from_buffers(pa.bool_(), self.count, [validity, pa.py_buffer(bits)])
-        return self._fixed(index, column, name, validity)
-
-    def _fixed(self, index: int, column: Column, name: str, validity: pa.Buffer | None) -> pa.Array:
-        type_ = arrow_type(column)
-        if name == "UUID":
-            raw = pa.py_buffer(_gathered(self.data, self.starts[index], "V16").tobytes())
-            return pa.ExtensionArray.from_storage(
-                type_, pa.Array.from_buffers(pa.binary(16), self.count, [validity, raw])
-            )
-        stored = pa.int64() if name == "TIME" else type_
-        values = _gathered(self.data, self.starts[index], _NUMBERS[name]).astype(stored.to_pandas_dtype())
-        return pa.Array.from_buffers(type_, self.count, [validity, pa.py_buffer(values)])
+        form = fixed_form(column)
+        if form is None:
+            return bytes_array(self._bytes(index, validity_buffer(valid)), column)
+        return fixed_array(_gathered(self.data, self.starts[index], form), valid, column)
 
     def _bytes(self, index: int, validity: pa.Buffer | None) -> pa.Array:
         """Return the bytes of cells: Arrow takes every other one of an array of cells and what is between them."""

@@ -70,6 +70,17 @@ class Wire:
 
         `then` is called when they are on their way; what it returns is sent after them.
         """
+        return [[row for result in found for row in self._rows(result)] for found in self._results(commands, then)]
+
+    def exchange_raw(self, commands: Sequence[Command]) -> list[list[bytes | None]]:
+        """Run queries of one row each in one round trip and return its values in their binary form."""
+        results = [found for [found] in self._results(commands, tuple)]
+        return [[result.get_value(0, index) for index in range(result.nfields)] for result in results]
+
+    def _results(
+        self, commands: Sequence[Command], then: Callable[[], Sequence[Command]]
+    ) -> list[list[pq.abc.PGresult]]:
+        """Return the results of each command that have rows."""
         if self._made > MOST_PREPARED:
             self._forget_prepared()
         known = dict(self._names)
@@ -80,13 +91,13 @@ class Wire:
             owners += self._send(_messages(more, len(commands)))
         finally:
             results = self._receive()
-        found: list[Rows] = [[] for _ in (*commands, *more)]
+        found: list[list[pq.abc.PGresult]] = [[] for _ in (*commands, *more)]
         for owner, result in zip(owners, results, strict=True):
             if result.status == _ERROR:
                 self._names = known
                 raise error_from_result(result, self._driver.info.encoding)
             if result.status == _ROWS:
-                found[owner] += self._rows(result)
+                found[owner].append(result)
         return found
 
     def _forget_prepared(self) -> None:

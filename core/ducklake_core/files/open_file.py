@@ -15,13 +15,15 @@ from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
 from ducklake_core.files.arrange import PartitionValues
+from ducklake_core.files.dictionaries import repetitive_leaves
 from ducklake_core.files.parquet_form import parquet_field, to_parquet_form
 from ducklake_core.files.paths import hive_directory, hive_keys, new_data_file_name
-from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, leaf_paths, merge_bounds
+from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, leaf_paths, leaf_values, merge_bounds
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
@@ -44,9 +46,10 @@ class FileLayout:
 class OpenFile:
     """A data file that is being written. Use it in a `with` block: after a failure nothing of it is left.
 
-    `first` are rows such as will come: their columns, and whether there are NaNs. Writers leave NaN out of a file's own
-    statistics, and DuckDB, to which NaN is the greatest number, would skip row groups that hold one; so a file has no
-    statistics of the leaves in which its first rows have one, nor of those of `with_nan`. `takes` tells of later rows.
+    `first` are rows such as will come: their columns, which of these repeat values, and whether there are NaNs. Writers
+    leave NaN out of a file's own statistics, and DuckDB, to which NaN is the greatest number, would skip row groups
+    that hold one; so a file has no statistics of the leaves in which its first rows have one, nor of those of
+    `with_nan`. `takes` tells of later rows.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class OpenFile:
         self._has_row_ids = ROW_ID_NAME in first.column_names
         self.with_nan = with_nan | leaves_with_nan(layout.columns, first)
         self._schema = _stored_schema(layout.columns, first)
+        self._with_dictionary = [*repetitive_leaves(layout.columns, first), SNAPSHOT_ID_NAME]
         self._footers: list[pq.FileMetaData] = []
         self._bounds: list[list[Bounds]] = []
         self._stack = ExitStack()
@@ -132,6 +136,7 @@ class OpenFile:
             compression=options.compression,
             compression_level=options.compression_level,
             data_page_version=options.data_page_version,
+            use_dictionary=self._with_dictionary,
             store_decimal_as_integer=True,
             store_schema=False,  # the catalog has the schema; Arrow's copy could only contradict it
             write_statistics=with_statistics if self.with_nan else True,
@@ -149,8 +154,12 @@ class OpenFile:
 def leaves_with_nan(columns: Sequence[Column], rows: pa.Table) -> frozenset[str]:
     """Return the Parquet paths of the leaves in which some rows have a NaN."""
     floating = [c for c in columns if any(leaf.type.startswith("float") for leaf in c.leaves())]
-    bounds = bounds_of(floating, rows)
-    return frozenset(path for path, bound in zip(leaf_paths(floating), bounds, strict=True) if bound.has_nan)
+    leaves = zip(leaf_paths(floating), leaf_values(floating, rows), strict=True)
+    return frozenset(path for path, values in leaves if any(map(_has_nan, values)))
+
+
+def _has_nan(values: pa.Array) -> bool:
+    return pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 
 def remove_quietly(storage: Storage, paths: Iterable[str]) -> None:

@@ -63,6 +63,13 @@ def _paths(column: Column, path: str) -> Iterator[str]:
         yield from _paths(child, path + between)
 
 
+def leaf_values(columns: Sequence[Column], rows: pa.Table) -> Iterator[list[pa.Array]]:
+    """Yield the values of every leaf, in the order of the file's columns, without extension types."""
+    for column in columns:
+        for _, chunks in _leaves(column, rows.column(column.name).chunks):
+            yield [plain(values) for values in chunks]
+
+
 def column_stats(
     columns: Sequence[Column], bounds: Sequence[Bounds], footer: pq.FileMetaData
 ) -> tuple[ColumnStats, ...]:

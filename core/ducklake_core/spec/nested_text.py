@@ -48,10 +48,10 @@ def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
     """Parse literals of either syntax; raise `CorruptCatalog` naming the column and the text that is none."""
     if len(texts) <= FEW_ROWS:
         return _each_from_text(texts, column)
-    special = pc.fill_null(pc.match_substring_regex(texts, SPECIAL), fill_value=False)
     try:
-        if not pc.any(special).as_py():
+        if not any(has_text(texts, sign) for sign in SPECIAL):
             return plain_from_text(texts, column)
+        special = pc.fill_null(pc.match_substring_regex(texts, f"[{re.escape(SPECIAL)}]"), fill_value=False)
         plain = plain_from_text(texts.filter(pc.invert(special)), column)
     except NotPlain:
         return _each_from_text(texts, column)

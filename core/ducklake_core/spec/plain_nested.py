@@ -16,14 +16,14 @@ from ducklake_core.model import Column
 from ducklake_core.spec.scalar_text import scalar_from_text
 from ducklake_core.spec.types import arrow_field, arrow_type
 
-SPECIAL = r'[\\"(]'  # escapes, the other quote, CAST(…): texts with one of these are not plain
+SPECIAL = '\\"('  # escapes, the other quote, CAST(…): texts with one of these are not plain
 _QUOTE, _BLANK = ord("'"), ord(" ")
 _NULL = np.frombuffer(b"null", np.uint8)
 _STEPS = np.zeros(256, np.int8)
 _STEPS[[*b"[{"]] = 1
 _STEPS[[*b"]}"]] = -1
 _IS_SIGN = np.zeros(256, bool)
-_IS_SIGN[[*b"[]{},:="]] = True
+_IS_SIGN[[*b"[]{},='"]] = True
 
 
 class NotPlain(Exception):
@@ -38,8 +38,9 @@ def plain_from_text(texts: pa.Array, column: Column) -> pa.Array:
     offsets -= offsets[0]
     valid = ~np.asarray(texts.is_null().to_numpy(zero_copy_only=False), dtype=bool)
     parser = _Parser(np.concatenate((data, np.zeros(8, np.uint8))))
-    parser.check_balance(offsets)
-    array = parser.values(_Spans(offsets[:-1], offsets[1:], valid), column, column.name, 0)
+    spans = _Spans(offsets[:-1], offsets[1:], valid)
+    parser.check_balance(spans)
+    array = parser.values(spans, column, column.name, 0)
     _require(parser.quotes_left == 0)  # else one is within a text, doubled
     return array
 
@@ -57,26 +58,31 @@ class _Spans:
 
 
 class _Parser:
-    """The bytes of all texts, padded, and the signs in them that are outside of strings."""
+    """The bytes of all texts, padded, and the signs in them: those outside of strings, and the quotes."""
 
     def __init__(self, data: np.ndarray) -> None:
         self.data = data
-        is_quote = (data == _QUOTE).view(np.uint8)
-        self.quotes = np.cumsum(is_quote, dtype=np.uint8)  # up to and including each byte; overflows, but stays odd
-        self.quotes &= 1
+        every, kinds = _signs(data)
+        is_quote = kinds == _QUOTE
+        inside = np.cumsum(is_quote, dtype=np.uint8) & 1  # overflows, but stays odd
         self.quotes_left = int(np.count_nonzero(is_quote))
-        self.signs = np.flatnonzero(_IS_SIGN[data] & (self.quotes == 0))
-        self.kinds = data[self.signs]
+        outside = (inside == 0) & ~is_quote
+        self.signs, self.kinds = every[outside], kinds[outside]
         self.depths = np.cumsum(_STEPS[self.kinds], dtype=np.int32)
-        self._found: dict[tuple[int, int], np.ndarray] = {}
+        self._quotes = every[is_quote]
+        self._closings: np.ndarray | None = None  # the signs that end a whole text, when every text ends with one
 
-    def check_balance(self, offsets: np.ndarray) -> None:
+    def check_balance(self, texts: _Spans) -> None:
         """Make sure that no text leaves a bracket or a quote open: it would change the meaning of the others."""
-        after = np.searchsorted(self.signs, offsets)
-        depths = np.concatenate((np.zeros(1, np.int32), self.depths))[after]
-        quotes = np.concatenate((np.zeros(1, np.uint8), self.quotes))[offsets]
-        if depths.any() or quotes.any() or (self.depths < 0).any():
-            raise NotPlain
+        _require(not (self.depths < 0).any())
+        closings = np.flatnonzero(self.depths == 0)
+        if np.array_equal(self.signs[closings] + 1, texts.ends[texts.valid]):
+            self._closings = closings
+            return
+        offsets = np.append(texts.starts, texts.ends[-1:])
+        depths = np.concatenate((np.zeros(1, np.int32), self.depths))[np.searchsorted(self.signs, offsets)]
+        quotes = np.searchsorted(self._quotes, offsets) & 1
+        _require(not (depths.any() or quotes.any()))
 
     def values(self, spans: _Spans, column: Column, path: str, depth: int) -> pa.Array:
         spans = self._trimmed(spans)
@@ -128,9 +134,9 @@ class _Parser:
         brackets = b"[]" if column.type == "list" else b"{}"
         _require((self.data[spans.starts] == brackets[0]).all() and (self.data[spans.ends - 1] == brackets[1]).all())
         _require((spans.ends - spans.starts >= 2).all())
-        members, counts = self._members(spans, depth + 1)
         if column.type == "struct":
-            return self._structs(members, counts, column, path, depth)
+            return self._structs(spans, column, path, depth)
+        members, counts = self._members(spans, depth + 1)
         offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32))
         if column.type == "list":
             element = self.values(members, column.children[0], f"{path}.element", depth + 1)
@@ -142,16 +148,17 @@ class _Parser:
         items = self.values(_Spans(signs + 1, members.ends, members.valid), value, f"{path}.value", depth + 1)
         return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(column))
 
-    def _structs(self, members: _Spans, counts: np.ndarray, column: Column, path: str, depth: int) -> pa.Array:
-        width = len(column.children)
-        _require((counts == width).all())
+    def _structs(self, spans: _Spans, column: Column, path: str, depth: int) -> pa.Array:
+        commas, found = self._between(spans, ",", depth + 1)
+        _require((found == len(column.children) - 1).all())
+        commas = commas.reshape(len(spans.starts), len(column.children) - 1)
+        starts = np.column_stack((spans.starts, commas)) + 1
+        ends = np.column_stack((commas, spans.ends - 1))
         arrays = []
         for index, child in enumerate(column.children):
-            chosen = _Spans(members.starts[index::width], members.ends[index::width], members.valid[index::width])
-            starts = self._after_name(chosen, child.name)
-            arrays.append(
-                self.values(_Spans(starts, chosen.ends, chosen.valid), child, f"{path}.{child.name}", depth + 1)
-            )
+            member = _Spans(starts[:, index], ends[:, index], spans.valid)
+            member = _Spans(self._after_name(member, child.name), member.ends, member.valid)
+            arrays.append(self.values(member, child, f"{path}.{child.name}", depth + 1))
         return pa.StructArray.from_arrays(arrays, fields=[arrow_field(c) for c in column.children])
 
     def _after_name(self, members: _Spans, name: str) -> np.ndarray:
@@ -181,14 +188,24 @@ class _Parser:
 
     def _between(self, spans: _Spans, sign: str, depth: int) -> tuple[np.ndarray, np.ndarray]:
         """Return where a sign of some depth is within spans, one span after another, and how often in each."""
-        key = (ord(sign), depth)
-        if key not in self._found:
-            self._found[key] = self.signs[(self.kinds == key[0]) & (self.depths == depth)]
-        every = self._found[key]
+        is_one = (self.kinds == ord(sign)) & (self.depths == depth)
+        every = self.signs[is_one]
+        closings = self._closings
+        if closings is not None and np.array_equal(self.signs[closings] + 1, spans.ends):  # spans are the whole texts
+            return every, np.diff(np.cumsum(is_one)[closings], prepend=0)
         first = np.searchsorted(every, spans.starts)
         counts = np.searchsorted(every, spans.ends) - first
         index = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
         return every[index], counts
+
+
+def _signs(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where signs and quotes are, and which. Few comparisons of all bytes find them, and some letters."""
+    brackets_and_few_letters = (data & 0xD9) == 0x59  # the bits that [ ] { } share
+    found = np.flatnonzero(brackets_and_few_letters | (data == ord(",")) | (data == ord("=")) | (data == _QUOTE))
+    kinds = data[found]
+    is_sign = _IS_SIGN[kinds]
+    return found[is_sign], kinds[is_sign]
 
 
 def _require(condition: bool | np.bool_) -> None:  # noqa: FBT001 # it reads like an assertion

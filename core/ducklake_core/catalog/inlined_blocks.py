@@ -1,0 +1,165 @@
+"""Reads row versions of PostgreSQL page by page, as `postgres_blocks` joins them, as long as that keeps their order.
+
+Rows that were only ever appended lie nearly in the order of their ids, and need no sort by the server: some pages are
+swapped with their neighbours. Updates, deletes, and room that a vacuum has given back disturb it more: from there on
+who reads lets the server sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Select, String, Table, bindparam, column, func, literal, select
+from sqlalchemy import cast as sql_cast
+from sqlalchemy import table as sql_table
+
+from ducklake_core.ahead import ahead
+from ducklake_core.catalog.database import Session, Statement, quoted_name
+from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
+from ducklake_core.catalog.postgres_blocks import (
+    Block,
+    Joining,
+    NotJoined,
+    block_query,
+    column_array,
+    int64s,
+    page_start,
+)
+from ducklake_core.catalog.row_versions import RowVersions, concat_versions, table_of
+from ducklake_core.model import Column, SnapshotId
+
+# A table of fewer pages is read at once, which takes fewer round trips.
+LEAST_PAGES = 32
+_RANGE_SCANS = 140000  # PostgreSQL 14 finds the rows between two places without a look at all others
+_HEAP = 2  # its own way to store tables, by OID
+_BLOCK_BYTES = 2**18  # larger ones leave the processor's cache before they are sent
+_MOST_PAGES = 64
+_MOST_BLOCKS = 16  # of one round trip
+_CARRIED = 16  # the last rows of a chunk, one in so many, wait for rows of the next that belong before them
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What is to be read: an inlined table's rows begun by a snapshot, with the columns as they are selected."""
+
+    table: Table
+    picked: tuple[ColumnElement[object], ...]
+    columns: tuple[Column, ...]
+    snapshot: SnapshotId
+
+
+def count_pages(session: Session, name: str) -> int:
+    """Return how many pages an inlined table has; 0 when it is not one to be read by pages.
+
+    Values that lie beside the table could make a page of it very large.
+    """
+    if session.driver.info.server_version < _RANGE_SCANS:
+        return 0
+    [[pages, beside]] = session.query(_SIZES, name=quoted_name(session, name)) or [[0, 0]]
+    return 0 if beside or pages < LEAST_PAGES else int(pages)
+
+
+def read_in_order(
+    session: Session, pages: Pages, count: int, chunk_bytes: int
+) -> Generator[tuple[RowVersions, int], None, None]:
+    """Yield row versions by row id and begin, in chunks of about so many bytes, each with the page to go on from.
+
+    Ends before the last page where the order ends, or where the rows cannot be taken apart.
+    """
+    session.query(_SETTINGS)
+    last, carried, page = (-1, -1), list[RowVersions](), 0
+    with closing(ahead(_fetch(session, pages, count, chunk_bytes))) as fetched:
+        for blocks, next_page in fetched:
+            try:
+                found = concat_versions([*carried, _versions(blocks, pages.columns)]).sorted()
+            except NotJoined:
+                break
+            if found.key(0) < last:
+                break
+            page = next_page
+            done = len(found) - (len(found) // _CARRIED if page < count else 0)
+            yield found.slice(0, done), page
+            last = found.key(done - 1)
+            carried = [found.slice(done, len(found))] if done < len(found) else []
+    for rest in carried:
+        yield rest, page
+
+
+def _versions(blocks: Sequence[Block], columns: Sequence[Column]) -> RowVersions:
+    row_ids, begins, ends = (int64s(blocks, index) for index in range(len(SYSTEM_COLUMNS)))
+    arrays = [column_array(blocks, index, c) for index, c in enumerate(columns, len(SYSTEM_COLUMNS))]
+    return RowVersions(table_of(arrays, columns, len(row_ids)), row_ids, begins, ends)
+
+
+def _fetch(
+    session: Session, pages: Pages, count: int, chunk_bytes: int
+) -> Generator[tuple[list[Block], int], None, None]:
+    """Yield the blocks of each chunk, and the page after them."""
+    joining = Joining(pages.columns)
+    blocks: list[Block] = []
+    page, step, size = 0, 1, 0
+    while page < count:
+        starts = range(page, count, step)[: _blocks_at_once(chunk_bytes) if step > 1 else 1]
+        found = _query(session, pages, joining, [(start, min(start + step, count)) for start in starts])
+        nulls = frozenset[int]().union(*(joining.unexpected_nulls(block) for block in found))
+        if nulls:
+            joining = replace(joining, with_nulls=joining.with_nulls | nulls)
+            continue
+        blocks += found
+        size += sum(block.size_bytes for block in found)
+        page = min(starts[-1] + step, count)
+        if blocks and size >= chunk_bytes:
+            yield blocks, page
+            blocks, size = [], 0
+        step = next_step(step, sum(block.size_bytes for block in found) // len(starts))
+    if blocks:
+        yield blocks, page
+
+
+def next_step(step: int, block_bytes: int) -> int:
+    """Return how many pages the next blocks should have, by what the last ones had: at most twice as many."""
+    wanted = step * _BLOCK_BYTES // max(1, block_bytes)
+    return max(1, min(wanted, 2 * step, _MOST_PAGES))
+
+
+def _blocks_at_once(chunk_bytes: int) -> int:
+    return max(1, min(_MOST_BLOCKS, chunk_bytes // (4 * _BLOCK_BYTES)))
+
+
+def _query(session: Session, pages: Pages, joining: Joining, ranges: Sequence[tuple[int, int]]) -> list[Block]:
+    query = block_query(pages.table, pages.picked, joining)
+    statements = [
+        Statement(query, {"snapshot": pages.snapshot, "first": page_start(first), "after": page_start(after)})
+        for first, after in ranges
+    ]
+    found = (joining.block(row) for row in session.run_raw(statements))
+    return [block for block in found if block is not None]
+
+
+def _sizes() -> Select[*tuple[Any, ...]]:
+    """The pages of a plain table, and the bytes of values that lie beside it."""
+    classes = sql_table("pg_class", column("oid"), column("relam"), column("reltoastrelid"), schema="pg_catalog")
+    page_bytes = sql_cast(func.current_setting("block_size"), BigInteger)
+    beside = func.pg_relation_size(func.nullif(classes.c.reltoastrelid, 0))
+    wanted = func.to_regclass(bindparam("name", type_=String))
+    return select(func.pg_relation_size(classes.c.oid) / page_bytes, func.coalesce(beside, 0)).where(
+        classes.c.oid == wanted, classes.c.relam == _HEAP
+    )
+
+
+# Until the end of the transaction: one plan for all ranges, of which each is a scan of its own pages.
+_SETTINGS = select(
+    *(
+        func.set_config(name, value, literal(value=True))
+        for name, value in (
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
+            ("max_parallel_workers_per_gather", "0"),
+            ("jit", "off"),
+        )
+    )
+)
+_SIZES = _sizes()

@@ -1,0 +1,59 @@
+"""What PostgreSQL sends of one column → the Arrow array of its type, however it came. Pure.
+
+`postgres_cells` finds the values in a COPY, `postgres_blocks` in what the server has joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.catalog.postgres_values import postgres_type, select_cast
+from ducklake_core.model import Column
+from ducklake_core.spec.text import from_text
+from ducklake_core.spec.types import arrow_type
+
+# The binary form of each type of fixed width.
+FIXED_FORMS: Mapping[str, str] = {
+    "BOOLEAN": "u1",
+    "SMALLINT": ">i2",
+    "INTEGER": ">i4",
+    "BIGINT": ">i8",
+    "REAL": ">f4",
+    "DOUBLE PRECISION": ">f8",
+    "TIME": ">i8",
+    "UUID": "V16",
+}
+
+
+def fixed_form(column: Column) -> str | None:
+    """Return the numpy type of the values that PostgreSQL sends; None when they are of any length."""
+    return FIXED_FORMS.get(postgres_type(column).name) if select_cast(column) is None else None
+
+
+def fixed_array(values: np.ndarray, valid: np.ndarray, column: Column) -> pa.Array:
+    """Return the array of `arrow_type(column)` of values in their `fixed_form`; those of nulls are arbitrary."""
+    type_, validity, name = arrow_type(column), validity_buffer(valid), postgres_type(column).name
+    if name == "BOOLEAN":
+        bits = np.packbits(values != 0, bitorder="little")
+        return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(bits)])
+    if name == "UUID":
+        storage = pa.Array.from_buffers(pa.binary(16), len(values), [validity, pa.py_buffer(values.tobytes())])
+        return pa.ExtensionArray.from_storage(type_, storage)
+    stored = pa.int64() if name == "TIME" else type_
+    numbers = values.astype(stored.to_pandas_dtype())
+    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(numbers)])
+
+
+def bytes_array(cells: pa.Array, column: Column) -> pa.Array:
+    """Return the array of `arrow_type(column)` of a binary array of blobs or texts."""
+    if column.type == "blob":
+        return cells
+    texts = cells.cast(pa.string())
+    return texts if column.type == "varchar" else from_text(texts, column)
+
+
+def validity_buffer(valid: np.ndarray) -> pa.Buffer | None:
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -1,0 +1,35 @@
+"""Which leaves of a Parquet file get a dictionary. Pure; runs on driver and executors.
+
+A writer that is not told tries all: it hashes every value of a measurement only to store most of them as they are.
+That takes longer than all the rest, and makes the file larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ducklake_core.files.statistics import leaf_paths, leaf_values
+from ducklake_core.model import Column
+
+_FEW_VALUES = 1000  # too few to tell, and to matter
+_LOOKED_AT = 130_000  # a row group of the usual size
+
+
+def repetitive_leaves(columns: Sequence[Column], rows: pa.Table) -> list[str]:
+    """Return the Parquet paths of the leaves whose values occur twice or more on average, by the first of some rows."""
+    first = rows.slice(0, _LOOKED_AT)
+    leaves = zip(leaf_paths(columns), leaf_values(columns, first), strict=True)
+    return [path for path, values in leaves if _is_repetitive(values)]
+
+
+def _is_repetitive(values: Sequence[pa.Array]) -> bool:
+    count: int = sum(len(part) - part.null_count for part in values)
+    return count < _FEW_VALUES or 2 * _distinct(values) <= count
+
+
+def _distinct(values: Sequence[pa.Array]) -> int:
+    together = pa.chunked_array(values)
+    return int(pc.count_distinct(together).as_py())
