@@ -7,15 +7,22 @@ lake = Lake.create("sqlite:///lake.sqlite", data_path="lake/")
 Exported are `Lake` and what its methods take and return; the errors are in `ducklake_core.errors`.
 """
 
-from ducklake_core.catalog.committer import CommitResult
-from ducklake_core.errors import DuckLakeError
-from ducklake_core.lake import Lake
-from ducklake_core.model import Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
-from ducklake_core.table import Table
-from ducklake_core.transaction import Transaction
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ducklake_core.catalog.committer import CommitResult
+    from ducklake_core.errors import DuckLakeError
+    from ducklake_core.lake import Lake
+    from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
+    from ducklake_core.table import Table
+    from ducklake_core.transaction import Transaction
 
 __all__ = [
     "CommitResult",
+    "Consumer",
     "DuckLakeError",
     "Epoch",
     "FlushResult",
@@ -27,3 +34,18 @@ __all__ = [
     "Table",
     "Transaction",
 ]
+
+_MODULES = {
+    "CommitResult": "catalog.committer",
+    "DuckLakeError": "errors",
+    "Lake": "lake",
+    "Table": "table",
+    "Transaction": "transaction",
+}
+
+
+def __getattr__(name: str) -> Any:  # Any: fixed by Python
+    """Import what is asked for: an executor that reads files needs no driver of a database."""
+    if name not in __all__:
+        raise AttributeError(name)
+    return getattr(import_module(f"ducklake_core.{_MODULES.get(name, 'model')}"), name)

@@ -1,5 +1,19 @@
 """Read DuckLake tables in Spark: `spark.read.format("ducklake")`, which Spark finds by itself, and `native_table`."""
 
-from ducklake_sources.native_scan import native_table
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ducklake_sources.native_scan import native_table
 
 __all__ = ["native_table"]
+
+
+def __getattr__(name: str) -> Any:  # Any: fixed by Python
+    """Import the scan when it is used: Spark imports this package whenever it looks for a format."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from ducklake_sources import native_scan  # noqa: PLC0415 # see above
+
+    return getattr(native_scan, name)

@@ -1,0 +1,82 @@
+"""What `format("ducklake")` becomes: a reader of a table, of changes or of a stream.
+
+Runs in Python processes that Spark's driver starts to plan a query; none of them has a Spark session.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from ducklake_core import Lake, Table
+from ducklake_core.model import Column
+from ducklake_core.plan.definition import find_column
+from ducklake_core.plan.filter_sql import parse_filter
+from ducklake_core.plan.predicates import Predicate
+from ducklake_sources.change_reader import ChangeReader
+from ducklake_sources.feed_schema import check_schema, is_feed, schema_of_feed
+from ducklake_sources.options import SourceOptions, check_stream, check_table_read, parse_options
+from ducklake_sources.spark_schema import spark_schema
+from ducklake_sources.stream_reader import DuckLakeStreamReader
+from ducklake_sources.table_reader import FilteringTableReader, TableReader
+
+_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def find_schema(given: Mapping[str, str]) -> tuple[StructType, Table | None]:
+    """Return the schema of a read, and the table at the snapshot that is read; a feed has none."""
+    options = parse_options(given)
+    if is_feed(options):
+        return schema_of_feed(options), None
+    table = open_table(options)
+    chosen_rows(options, table)  # a mistake in the filter is told at once
+    return spark_schema(chosen_columns(options, table)), table
+
+
+def make_reader(given: Mapping[str, str], table: Table | None, schema: StructType) -> DataSourceReader:
+    """Return a reader of the table at a snapshot, or of its changes; without a table, the user has given a schema."""
+    options = parse_options(given)
+    if options.read_change_feed:
+        return ChangeReader(options, schema)
+    check_table_read(options)
+    table = table or open_table(options)
+    check_schema(schema, spark_schema(chosen_columns(options, table)), table.name)
+    kind = FilteringTableReader if options.filter_pushdown and _can_push_filters() else TableReader
+    return kind(table, chosen_columns(options, table), chosen_rows(options, table))
+
+
+def make_stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    options = parse_options(given)
+    check_stream(options)
+    return DuckLakeStreamReader(options, schema)
+
+
+def open_table(options: SourceOptions) -> Table:
+    """Open the table at the snapshot that the options name, at the head without one."""
+    at = options.timestamp_as_of if options.version_as_of is None else options.version_as_of
+    with Lake.open(options.catalog, data_path=options.data_path, metadata_schema=options.metadata_schema) as lake:
+        return lake.table(options.table, at)
+
+
+def chosen_columns(options: SourceOptions, table: Table) -> tuple[Column, ...]:
+    """Return the columns to be read, in the order asked for."""
+    if options.columns is None:
+        return table.version.columns
+    return tuple(find_column(table.version, [name]) for name in options.columns)
+
+
+def chosen_rows(options: SourceOptions, table: Table) -> Predicate | None:
+    """Return the filter that the rows to be read pass, None for all rows."""
+    return None if options.filter is None else parse_filter(options.filter, table.version.columns)
+
+
+def _can_push_filters() -> bool:
+    """Tell whether this is the process that Spark starts to push filters down, if its session allows that.
+
+    Spark refuses a reader that takes filters anywhere else.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
