@@ -136,8 +136,8 @@ class Walk(RuleBasedStateMachine):
         table = self.tables[name]
         column = table.fresh_name()
         default = table.with_column(column, type_, None).make_rows(seed, 1)[0][column] if type_.is_scalar else None
-        # A default 'NULL' cannot be told from none in the catalog; the extension reads '' and blobs back differently, and
-        # takes true and false for expressions, which it refuses.
+        # A default 'NULL' cannot be told from none in the catalog; the extension reads '' and blobs back differently,
+        # and takes true and false for expressions, which it refuses.
         if type_.lake in ("blob", "boolean") or default in ("NULL", ""):
             default = None
         clause = f" DEFAULT {default_literal(default)}" if default is not None else ""
