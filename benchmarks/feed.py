@@ -158,7 +158,7 @@ def _extension_changes(attach: str, span: SnapshotSpan) -> tuple[float, int]:
 @cache
 def _attached(attach: str) -> DuckDBPyConnection:
     connection = connect()
-    connection.execute(f"SET threads = {PROCESSES}")
+    connection.execute(f"SET threads = {PROCESSES}; SET enable_progress_bar = false")
     connection.execute(f"ATTACH '{attach}' AS lake")
     return connection
 
