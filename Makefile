@@ -6,7 +6,7 @@ ENVIRONMENT := .venv/.stamp
 CATALOG ?= sqlite
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-flush bench-sink fuzz lock format clean
+.PHONY: help demo test check bench bench-flush bench-read bench-sink fuzz lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the f
 
 bench-sink: $(ENVIRONMENT) ## measure the sink: ARGS="small", "large", "many" or "beside" (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.sink $(ARGS)
+
+bench-read: $(ENVIRONMENT) ## measure reads of a table by Spark: ours and Spark's own scan of the same files (ARGS="--help")
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.read $(ARGS)
 
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)
