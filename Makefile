@@ -36,6 +36,9 @@ bench-latency: $(ENVIRONMENT) ## measure how long a row takes from a commit to a
 bench-feed: $(ENVIRONMENT) ## measure change feeds: ours and the DuckDB extension's, and what planning costs (ARGS="--help")
 	@$(BIN)/python -m benchmarks.feed $(ARGS)
 
+bench-read: $(ENVIRONMENT) ## measure reads of a table by Spark: ours and Spark's own scan of the same files (ARGS="--help")
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.read $(ARGS)
+
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)
 
