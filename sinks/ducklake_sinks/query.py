@@ -27,19 +27,23 @@ BY_HAND = "by hand"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that runs now. `handle` is Spark's own object for it, None where there is none."""
+    """A query that runs now. `handle` is Spark's own object for it, `offset_log` what it remembers of its batches.
+
+    Both are None where there is no such object.
+    """
 
     query_id: str
     run_id: str
     handle: Any = field(default=None, compare=False, repr=False)  # Any: a Java object
+    offset_log: Any = field(default=None, compare=False, repr=False)  # Any: see above
 
     def offsets(self, batch_id: int) -> list[Any] | None:  # Any: JSON of the sources
         """Return where each source ends in this batch, as the source says it; None where nobody knows."""
-        if self.handle is None:
+        if self.offset_log is None:
             return None
         try:
             # No call that fails when Spark has forgotten the batch: py4j asks a hundred questions about an error.
-            text = self.handle.offsetLog().get(batch_id).toString()
+            text = self.offset_log.get(batch_id).toString()
         except Py4JError:  # Spark's inner objects promise nothing, and only people read this
             return None
         return parse_offsets(text)
@@ -76,7 +80,7 @@ class QueryFinder:
         known = self._known
         if known is None or self._group != group or known.query_id != query_id:
             handle = _handle(session, query_id)
-            known = Query(query_id, handle.runId().toString(), handle)
+            known = Query(query_id, handle.runId().toString(), handle, _offset_log(handle))
             self._known, self._group = known, group
         return known
 
@@ -99,6 +103,13 @@ def _handle(session: SparkSession, query_id: str) -> Any:  # Any: a Java object
     """Return Spark's object for a running query; it has no public way to it from within a batch."""
     uuid = session._jvm.java.util.UUID.fromString(query_id)  # type: ignore[union-attr] # noqa: SLF001 # see above
     return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)  # noqa: SLF001 # see above
+
+
+def _offset_log(handle: Any) -> Any:  # Any: Java objects
+    try:
+        return handle.offsetLog()
+    except Py4JError:  # see Query.offsets
+        return None
 
 
 def parse_offsets(text: str) -> list[Any] | None:  # Any: JSON of the sources

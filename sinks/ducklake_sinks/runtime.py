@@ -10,7 +10,6 @@ import math
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -41,7 +40,7 @@ class Beginning:
     query: Query
     epoch: Epoch
     committed: LedgerEntry | None = None  # the same epoch, when the ledger has it already
-    offsets: Future[list[Any] | None] | None = None  # asked for while the batch is collected. Any: JSON
+    offsets: list[Any] | None = None  # Any: JSON of the sources
 
     @property
     def is_replay(self) -> bool:
@@ -54,7 +53,7 @@ class Beginning:
             "batch_id": self.epoch.batch_id,
             "query_id": self.epoch.query_id,
             "run_id": self.epoch.run_id,
-            "offsets": None if self.offsets is None else self.offsets.result(),
+            "offsets": self.offsets,
             "job": job,
         }
         return json.dumps({name: value for name, value in facts.items() if value is not None})
@@ -73,7 +72,6 @@ class SinkRuntime:
         self._incoming: Incoming | None = None
         self._committed_run: str | None = None
         self._looked_at = -math.inf  # when definitions were read
-        self._asking = ThreadPoolExecutor(1, "ducklake-offsets")
 
     @cached_property
     def lake(self) -> Lake:
@@ -98,7 +96,6 @@ class SinkRuntime:
         return Lake.create(self.options.catalog, self.options.data_path, metadata_schema=self.options.metadata_schema)
 
     def close(self) -> None:
-        self._asking.shutdown(wait=False)
         if self.__dict__.get("governor") is not None:
             self.__dict__["governor"].close()
         if "lake" in self.__dict__:
@@ -115,10 +112,10 @@ class SinkRuntime:
         faults.at("before_ledger_read")
         if continues and query.query_id != BY_HAND:
             # Spark repeats no batch in a run, and the commit asks the ledger all the same.
-            return Beginning(query, epoch, offsets=self._ask_offsets(query, batch_id))
+            return Beginning(query, epoch, offsets=query.offsets(batch_id))
         entry = patiently(lambda: self.lake.ledger_entry(stream))
         if decide_epoch(epoch, entry) is not EpochDecision.REPLAY:
-            return Beginning(query, epoch, offsets=self._ask_offsets(query, batch_id))
+            return Beginning(query, epoch, offsets=query.offsets(batch_id))
         refuse_second_use(epoch, entry)
         return Beginning(query, epoch, entry)
 
@@ -174,9 +171,6 @@ class SinkRuntime:
         if known is None or not known.is_of(frame, spelled):
             known = self._incoming = Incoming.of(frame.schema, spelled)
         return known
-
-    def _ask_offsets(self, query: Query, batch_id: int) -> Future[list[Any] | None] | None:  # Any: JSON
-        return None if query.handle is None else self._asking.submit(query.offsets, batch_id)
 
     def _stream(self, query: Query) -> str:
         if self.options.stream is not None:
