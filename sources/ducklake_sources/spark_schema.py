@@ -58,10 +58,6 @@ _PLAIN: dict[str, T.DataType] = {
     "uuid": T.StringType(),
     "geometry": T.BinaryType(),  # well-known binary
 }
-# How Spark is told that timestamps are in UTC: since 4.2, and in 4.1.
-_IN_UTC: dict[str, Any] = (  # Any: a text or a flag
-    {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
-)
 _DAY_NANOSECONDS = 86_400 * 10**9
 _REMEDY = "choose other columns with the option 'columns'"
 
@@ -75,6 +71,15 @@ def spark_schema(columns: Iterable[Column]) -> T.StructType:
     return T.StructType([T.StructField(column.name, _spark_type(column)) for column in columns])
 
 
+def demanded_schema(schema: T.StructType) -> pa.Schema:
+    """Return the Arrow schema in which Spark demands rows of a schema."""
+    in_utc: dict[str, Any] = {"timezone": "UTC"} if _HAS_TIMEZONE else {"timestamp_utc": True}  # Any: a text or a flag
+    return to_arrow_schema(schema, **in_utc)
+
+
+_HAS_TIMEZONE = "timezone" in signature(to_arrow_schema).parameters  # since Spark 4.2
+
+
 @dataclass(frozen=True, slots=True)
 class SparkBatches:
     """Makes record batches of Spark's schema from those that core reads. Build it with `of` on the executor."""
@@ -86,7 +91,7 @@ class SparkBatches:
     def of(cls, columns: Sequence[Column], extra: Sequence[T.StructField] = ()) -> SparkBatches:
         """Decide for columns, and further ones behind them which already are as Spark demands them."""
         fields = [*spark_schema(columns).fields, *extra]
-        schema = to_arrow_schema(T.StructType(fields), **_IN_UTC)
+        schema = demanded_schema(T.StructType(fields))
         converts = [_convert(column, field.type, column.name) for column, field in zip(columns, schema, strict=False)]
         return cls(schema, (*converts, *(None for _ in extra)))
 

@@ -6,12 +6,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import SCALARS, build_columns
-from ducklake_sources.spark_schema import SparkBatches, spark_schema
+from ducklake_sources.spark_schema import SparkBatches, demanded_schema, spark_schema
 from tests.fixtures import values
 from tests.fixtures.spark_reads import read_as
 from tests.fixtures.values import INFINITY, column_of, raw_array
@@ -33,7 +32,7 @@ def test_every_value_is_kept_or_refused(data: st.DataObject) -> None:
         return
 
     converted.validate(full=True)
-    assert converted.schema.equals(to_arrow_schema(spark_schema([column]), timezone="UTC"))
+    assert converted.schema.equals(demanded_schema(spark_schema([column])))
     assert to_text(converted.column(0), read_as(column)) == to_text(array.slice(start), column)
 
 
@@ -98,7 +97,7 @@ def test_all_columns_that_spark_cannot_have_are_named() -> None:
 def test_nothing_is_copied_when_types_agree() -> None:
     columns = build_columns({"id": "int64", "name": "varchar", "l": "struct(a int32)[]", "at": "timestamptz"})
     rows = pa.record_batch(
-        [pa.nulls(3, f.type) for f in to_arrow_schema(spark_schema(columns), timezone="UTC")],
+        [pa.nulls(3, f.type) for f in demanded_schema(spark_schema(columns))],
         names=["id", "name", "l", "at"],
     )
 
