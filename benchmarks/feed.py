@@ -24,7 +24,8 @@ from sqlalchemy import text
 
 from benchmarks.contenders import Place, Places
 from ducklake_core import Lake
-from ducklake_core.feed import FeedRequest, list_changes, read_changes
+from ducklake_core.change_rows import read_changes
+from ducklake_core.feed import FeedRequest, list_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import SnapshotId
 from ducklake_core.plan.change_slices import ChangeTask, share_out
@@ -152,7 +153,7 @@ def _extension_changes(attach: str, span: SnapshotSpan) -> tuple[float, int]:
     """Collect the same changes as Arrow in a warm session of DuckDB, in this process."""
     connection = _attached(attach)
     query = f"FROM ducklake_table_changes('lake', 'main', '{TABLE}', {span.start + 1}, {span.end})"
-    return _timed(lambda: connection.execute(query).to_arrow_table().num_rows)
+    return _timed(lambda: connection.sql(query).to_arrow_table().num_rows)
 
 
 @cache
@@ -237,7 +238,7 @@ def _places(catalog: str) -> Iterator[Places]:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-feed", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--catalogs", nargs="+", choices=["postgres", "sqlite"], default=["postgres"])
-    parser.add_argument("--changes", nargs="*", choices=["inserts", "updates"], default=["inserts", "updates"])
+    parser.add_argument("--changes", nargs="*", choices=["inserts", "updates"], default=["inserts"])
     parser.add_argument("--rows", type=int, default=1_000_000, help="changed rows to be read")
     parser.add_argument("--snapshots", type=int, default=100, help="snapshots that changed them")
     parser.add_argument("--rounds", type=int, default=5, help="readings by each contender")

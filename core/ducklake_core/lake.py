@@ -22,8 +22,9 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options_store import write_option
 from ducklake_core.catalog.state_reader import read_inlined_state
 from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.change_rows import change_schema, read_changes
 from ducklake_core.errors import ObjectNotFound, TerminalError
-from ducklake_core.feed import FeedRequest, change_schema, list_changes, read_changes
+from ducklake_core.feed import FeedRequest, list_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import flush_all, flush_one

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -19,7 +20,7 @@ from ducklake_core.plan.change_slices import share_out
 from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_sources.feed_schema import check_schema, feed_columns
 from ducklake_sources.options import SourceOptions
-from ducklake_sources.partitions import FeedPartition, feed_schema, read_partition
+from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
 from ducklake_sources.table_feed import TableFeed
 
 _log = logging.getLogger(__name__)
@@ -41,9 +42,10 @@ class ChangeReader(DataSourceReader):
             feed.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, FeedPartition):  # Spark's own, when there is nothing to read
-            return iter(())
-        return read_partition(partition)
+        return PartitionReader().read(partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
+        return PartitionReader, ()  # it travels only to executors
 
     def _plan(self, feed: TableFeed) -> list[InputPartition]:
         options = self._options

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import InputPartition
 
+from ducklake_core.change_rows import CHANGE_FIELDS, CHANGE_TYPE, read_changes
 from ducklake_core.errors import DuckLakeError
-from ducklake_core.feed import CHANGE_FIELDS, CHANGE_TYPE, read_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
 from ducklake_core.plan.change_slices import ChangeTask
@@ -33,6 +33,14 @@ class FeedPartition(InputPartition):
     root: str
     task: ChangeTask = field(repr=False)  # files may have keys
     kinds: frozenset[ChangeType] | None
+
+
+class PartitionReader:
+    """What a reader of changes is on executors: it has no state, and its module imports no driver of a database."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition; there is nothing in Spark's own, which it makes when there is nothing to read."""
+        return read_partition(partition) if isinstance(partition, FeedPartition) else iter(())
 
 
 def feed_schema(columns: Sequence[Column], *, with_changes: bool) -> T.StructType:

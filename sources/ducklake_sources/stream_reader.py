@@ -30,7 +30,7 @@ from ducklake_sources.feed_schema import (
 )
 from ducklake_sources.offsets import FeedOffset
 from ducklake_sources.options import SourceOptions
-from ducklake_sources.partitions import FeedPartition, feed_schema, read_partition
+from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
 from ducklake_sources.spark_versions import AvailableNow, is_unlimited, read_limit
 from ducklake_sources.table_feed import TableFeed
 
@@ -51,8 +51,8 @@ class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
         self._schema = schema
         self._state: _State | None = None
 
-    def __getstate__(self) -> dict[str, Any]:  # Any: what Python keeps
-        return {**self.__dict__, "_state": None}
+    def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
+        return PartitionReader, ()  # it travels only to executors
 
     @property
     def _running(self) -> _State:
@@ -86,8 +86,7 @@ class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
         return self._running.plan(FeedOffset.parse(start), FeedOffset.parse(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FeedPartition)  # noqa: S101 # what `partitions` returns
-        return read_partition(partition)
+        return PartitionReader().read(partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:  # Any: JSON
         self._running.record(FeedOffset.parse(end), is_news=True)

@@ -2,13 +2,15 @@
 
 import datetime as dt
 import pickle
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ducklake_core.change_rows import change_schema
 from ducklake_core.errors import InvalidInput, SnapshotsExpired
-from ducklake_core.feed import change_schema
 from ducklake_core.model import Column, ColumnId, SnapshotId, TableId
 from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
 
@@ -73,3 +75,11 @@ def test_file_ids_begin_with_those_that_the_newest_snapshot_before_the_range_has
 def test_a_column_with_a_name_of_the_feed_is_refused() -> None:
     with pytest.raises(InvalidInput, match="'_rowid' of the table has the name of a column of the change feed"):
         change_schema([Column(ColumnId(1), "_rowid", "int64")])
+
+
+def test_executors_need_no_driver_of_a_database() -> None:
+    program = "import sys, ducklake_sources.partitions; print({'sqlalchemy', 'psycopg', 'sqlglot'} & set(sys.modules))"
+
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert done.stdout == "set()\n"

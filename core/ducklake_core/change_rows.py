@@ -1,0 +1,125 @@
+"""The rows of a change feed: what a task has, read and called by its name. Runs anywhere, and needs no catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.errors import InvalidInput
+from ducklake_core.files.file_changes import Events, events_of, read_file_changes
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column
+from ducklake_core.plan.change_slices import ChangeTask
+from ducklake_core.plan.change_types import ChangeType, change_type_array, find_net_changes, find_updates
+from ducklake_core.spec.types import arrow_field
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP, ROW_ID = "_change_type", "_commit_version", "_commit_timestamp", "_rowid"
+CHANGE_FIELDS = (
+    pa.field(CHANGE_TYPE, pa.string()),
+    pa.field(COMMIT_VERSION, pa.int64()),
+    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
+    pa.field(ROW_ID, pa.int64()),
+)
+# What inlined rows have behind their columns on their way to a task.
+NUMBERS = ("row_id", "begin", "end")
+
+
+def change_schema(columns: Sequence[Column]) -> pa.Schema:
+    """Return the schema of the feed: the table's columns, then those that tell of the change."""
+    taken = sorted({c.name for c in columns} & {f.name for f in CHANGE_FIELDS})
+    if taken:
+        raise InvalidInput(
+            f"column '{taken[0]}' of the table has the name of a column of the change feed: "
+            "choose other columns, or rename it",
+            column=taken[0],
+        )
+    return pa.schema([*map(arrow_field, columns), *CHANGE_FIELDS])
+
+
+def read_changes(storage: Storage, task: ChangeTask) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of a task, in no order; each record batch has `change_schema`.
+
+    Events of snapshots that only insert or only delete are yielded as they are read. Those of others are held until
+    all are there, since a row's update is told by both of its halves.
+    """
+    named = _Namer(task)
+    held: list[Events] = []
+    for events in _events(storage, task, task.columns, others=False):
+        is_open = _is_open(task, events)
+        if is_open.all():
+            held.append(events)
+            continue
+        if is_open.any():
+            held.append(events.filter(is_open))
+        closed = events.filter(~is_open)
+        kind = ChangeType.delete if events.is_delete else ChangeType.insert
+        yield named.record_batch(closed, np.full(len(closed), kind))
+    if held:
+        yield from _settled(storage, task, held, named)
+
+
+def _is_open(task: ChangeTask, events: Events) -> np.ndarray:
+    """Return of which events the kind depends on others."""
+    if task.net:
+        return np.ones(len(events), bool)
+    if not task.mixed:
+        return np.zeros(len(events), bool)
+    return np.isin(events.snapshots, list(task.mixed))
+
+
+def _settled(storage: Storage, task: ChangeTask, held: Sequence[Events], named: _Namer) -> Iterator[pa.RecordBatch]:
+    others = [e.filter(_is_open(task, e)) for e in _events(storage, task, (), others=True)]
+    everything = [*held, *others]
+    snapshots = np.concatenate([e.snapshots for e in everything])
+    row_ids = np.concatenate([e.row_ids for e in everything])
+    is_delete = np.concatenate([np.full(len(e), e.is_delete) for e in everything])
+    if task.net:
+        codes = find_net_changes(snapshots, row_ids, is_delete)
+    else:
+        codes = is_delete + 2 * find_updates(snapshots, row_ids, is_delete)
+    start = 0
+    for events in held:
+        own = codes[start : start + len(events)]
+        start += len(events)
+        kept = own >= 0
+        if kept.any():
+            yield named.record_batch(events.filter(kept), own[kept])
+
+
+def _events(storage: Storage, task: ChangeTask, columns: tuple[Column, ...], *, others: bool) -> Iterator[Events]:
+    """Yield the events of the task itself in the columns asked for, or only the row ids of what others read."""
+    for inlined in task.other_inlined if others else task.inlined:
+        for found in pa.ipc.open_stream(inlined.stream):
+            yield from _inlined_events(found, task, columns)
+    for changed in task.other_files if others else task.files:
+        yield from read_file_changes(storage, changed, task, columns)
+
+
+def _inlined_events(found: pa.RecordBatch, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
+    row_ids, begins, ends = (found.column(name).to_numpy() for name in NUMBERS)
+    rows = found.select(list(range(len(columns))))
+    if columns:
+        rows = rows.rename_columns([c.name for c in columns])
+    gone = np.where(ends == 0, np.iinfo(np.int64).max, ends)
+    yield from events_of(rows, row_ids, begins, gone, task)
+
+
+class _Namer:
+    """Makes record batches of the feed's schema."""
+
+    def __init__(self, task: ChangeTask) -> None:
+        self._schema = change_schema(task.columns)
+        self._snapshots = np.array([snapshot for snapshot, _ in task.times], np.int64)
+        self._times = pa.array([time for _, time in task.times], pa.timestamp("us", tz="UTC"))
+
+    def record_batch(self, events: Events, codes: np.ndarray) -> pa.RecordBatch:
+        places = np.searchsorted(self._snapshots, events.snapshots)
+        extra = [
+            change_type_array(codes),
+            pa.array(events.snapshots),
+            self._times.take(pa.array(places)),
+            pa.array(events.row_ids),
+        ]
+        return pa.RecordBatch.from_arrays([*events.rows.columns, *extra], schema=self._schema)
