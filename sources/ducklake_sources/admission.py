@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ducklake_core.errors import RowsChanged
@@ -58,12 +58,20 @@ def admit(snapshots: Sequence[TableSnapshot], sizes: Mapping[int, Size], limits:
     return snapshots
 
 
-def up_to_change(snapshots: Sequence[TableSnapshot], options: SourceOptions, table: str) -> Sequence[TableSnapshot]:
-    """Return the snapshots before the first one that a reader of inserts does not take; raise RowsChanged at it."""
+def up_to_change(
+    snapshots: Sequence[TableSnapshot],
+    options: SourceOptions,
+    table: str,
+    has_deletes: Callable[[TableSnapshot], bool],
+) -> Sequence[TableSnapshot]:
+    """Return the snapshots before the first one that a reader of inserts does not take; raise RowsChanged at it.
+
+    `has_deletes` looks at the rows of one whose changes text does not tell a delete from a flush of earlier ones.
+    """
     if options.read_change_feed:
         return snapshots
     for index, snapshot in enumerate(snapshots):
-        if not _is_refused(snapshot, options):
+        if not _is_refused(snapshot, options) or (snapshot.may_be_flush and not has_deletes(snapshot)):
             continue
         if any(is_relevant(s) for s in snapshots[:index]):
             return snapshots[:index]

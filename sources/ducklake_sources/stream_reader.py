@@ -183,7 +183,7 @@ class _State:
             return start.moved_to(end, start.schema_version, end - start.snapshot_id)
         last = self._last_before_change(start, history)
         snapshots = [s for s in history.snapshots if s.snapshot_id <= last]
-        snapshots = list(up_to_change(snapshots, self.options, self.feed.table.qualified_name))
+        snapshots = list(up_to_change(snapshots, self.options, self.feed.table.qualified_name, self.feed.has_deletes))
         limits = self._limits() if has_limits else Limits()
         sizes = self.feed.sizes(history) if limits.need_sizes else {}
         admitted = admit(snapshots, sizes, limits)

@@ -14,10 +14,11 @@ from ducklake_core import Lake
 from ducklake_core.catalog import reader
 from ducklake_core.catalog.file_reader import read_changed_files
 from ducklake_core.catalog.inlined_reader import count_inlined_changes
+from ducklake_core.change_rows import read_changes
 from ducklake_core.errors import InvalidInput, OffsetMismatch
-from ducklake_core.feed import read_history
+from ducklake_core.feed import FeedRequest, list_changes, read_history
 from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, TableVersion
-from ducklake_core.plan.feed import History, SnapshotSpan, find_gap
+from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap
 from ducklake_sources.admission import Size
 from ducklake_sources.options import SourceOptions, Start
 
@@ -116,6 +117,12 @@ class TableFeed:
         return self.options.ending_version
 
     # ---- how much there is
+
+    def has_deletes(self, snapshot: TableSnapshot) -> bool:
+        """Tell whether a snapshot has deleted rows, by these rows themselves."""
+        span = SnapshotSpan(SnapshotId(snapshot.snapshot_id - 1), snapshot.snapshot_id)
+        task = list_changes(self.lake.database, FeedRequest(self.table, (), span, accept_loss=True))
+        return any(record_batch.num_rows for record_batch in read_changes(self.lake.storage, task))
 
     def sizes(self, history: History) -> Mapping[int, Size]:
         """Return about how many rows and bytes each snapshot of a range has changed."""

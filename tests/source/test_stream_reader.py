@@ -259,6 +259,23 @@ def test_stream_of_inserts_stops_at_a_snapshot_that_changes_rows(table: Table) -
         pull.step()
 
 
+def test_flush_that_only_moves_deletes_does_not_stop_a_stream_of_inserts(table: Table, oracle: Oracle) -> None:
+    table.add(*range(10))
+    table.lake.delete("t", "i < 3")
+    pull = table.pull()
+    pull.all()
+    oracle.attach(table.catalog.attach)
+    oracle.execute("CALL ducklake_flush_inlined_data('lake')")
+    assert table.lake.snapshots()[-1].changes == "deleted_from_table:1"
+    table.add(99)
+
+    assert pull.all().column("i").to_pylist() == [99]
+    table.lake.delete("t", "i >= 3 AND i < 99")
+    assert table.lake.snapshots()[-1].changes == "deleted_from_table:1"
+    with pytest.raises(RowsChanged):
+        pull.step()
+
+
 def test_snapshots_that_change_rows_are_skipped_if_wanted(table: Table) -> None:
     table.add(1, 2)
     table.lake.update("t", {"s": "b"}, "i = 1")

@@ -58,6 +58,11 @@ class TableSnapshot:
         return self.may_delete and not is_flush
 
     @property
+    def may_be_flush(self) -> bool:
+        """Tell whether it may be a flush that only moves deletes: it says no more than a delete does."""
+        return self.kinds == {ChangeKind.DELETED_FROM_TABLE}
+
+    @property
     def may_end_files(self) -> bool:
         """Tell whether all rows of a file may have been deleted at once, which leaves no trace in the catalog.
 
