@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.fixtures.spark",
     "tests.fixtures.drivers",
     "tests.fixtures.ingests",
+    "tests.fixtures.pulls",
     "tests.fixtures.lives",
 ]
 

@@ -13,6 +13,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
 from ducklake_core.plan.change_slices import ChangeTask
 from ducklake_core.plan.change_types import ChangeType, change_type_array, find_net_changes, find_updates
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import arrow_field
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP, ROW_ID = "_change_type", "_commit_version", "_commit_timestamp", "_rowid"
@@ -28,7 +29,8 @@ NUMBERS = ("row_id", "begin", "end")
 
 def change_schema(columns: Sequence[Column]) -> pa.Schema:
     """Return the schema of the feed: the table's columns, then those that tell of the change."""
-    taken = sorted({c.name for c in columns} & {f.name for f in CHANGE_FIELDS})
+    own = {field.name for field in CHANGE_FIELDS}
+    taken = [column.name for column in columns if fold(column.name) in own]
     if taken:
         raise InvalidInput(
             f"column '{taken[0]}' of the table has the name of a column of the change feed: "
@@ -110,7 +112,8 @@ class _Namer:
     """Makes record batches of the feed's schema."""
 
     def __init__(self, task: ChangeTask) -> None:
-        self._schema = change_schema(task.columns)
+        # Not `change_schema`: who leaves out what tells of the change may have a column of such a name.
+        self._schema = pa.schema([*map(arrow_field, task.columns), *CHANGE_FIELDS])
         self._snapshots = np.array([snapshot for snapshot, _ in task.times], np.int64)
         self._times = pa.array([time for _, time in task.times], pa.timestamp("us", tz="UTC"))
 

@@ -121,7 +121,12 @@ def _shipped(versions: RowVersions, present: Sequence[Column], columns: Sequence
     # By place, not by name: a column may have any name.
     places = [str(i) for i in range(len(columns))]
     table = pa.table([*rows.columns, *numbers], names=[*places, *NUMBERS])
+    return InlinedChanges(_stream(table), _stream(table.select(list(NUMBERS))), table.num_rows)
+
+
+def _stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table.combine_chunks())
-    return InlinedChanges(sink.getvalue().to_pybytes(), table.num_rows)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found

@@ -223,7 +223,7 @@ class NewDataFile:
     column_stats: tuple[ColumnStats, ...]
     partition_values: tuple[str | None, ...] | None = None  # one per key, or None when unpartitioned
     has_row_ids: bool = False  # carries `_ducklake_internal_row_id`
-    encryption_key: str | None = None
+    encryption_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class NewDeleteFile:
     delete_count: int
     file_size_bytes: int
     footer_size: int
-    encryption_key: str | None = None
+    encryption_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class DeleteFile:
     format: str
     begin_snapshot: SnapshotId
     delete_count: int
-    encryption_key: str | None = None
+    encryption_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class DataFile:
     row_id_start: int | None
     partial_max: SnapshotId | None = None
     mapping: NameMapping | None = None
-    encryption_key: str | None = None
+    encryption_key: str | None = field(default=None, repr=False)
     partition_id: int | None = None
     delete_files: tuple[DeleteFile, ...] = ()  # one at most by the format, but flushes of the reference leave two
     inlined_deletes: tuple[int, ...] = ()  # positions in the file, sorted

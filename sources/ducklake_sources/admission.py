@@ -30,10 +30,6 @@ class Limits:
     def need_sizes(self) -> bool:
         return self.rows is not None or self.bytes is not None
 
-    @property
-    def is_none(self) -> bool:
-        return self.versions is None and not self.need_sizes
-
 
 def is_relevant(snapshot: TableSnapshot) -> bool:
     """Tell whether a snapshot may have changed rows of the table."""
@@ -89,10 +85,10 @@ def skipped(snapshots: Sequence[TableSnapshot], options: SourceOptions) -> froze
     """Return the snapshots whose inserted rows are passed over, too, because they also change rows."""
     if options.read_change_feed or not options.skip_change_commits:
         return frozenset()
-    return frozenset(s.snapshot_id for s in snapshots if s.deletes)
+    return frozenset(s.snapshot_id for s in snapshots if s.may_delete)
 
 
 def _is_refused(snapshot: TableSnapshot, options: SourceOptions) -> bool:
-    if not snapshot.deletes or options.skip_change_commits:
+    if not snapshot.may_delete or options.skip_change_commits:
         return False
     return not options.ignore_deletes or snapshot.inserts

@@ -57,7 +57,8 @@ class ChangeReader(DataSourceReader):
                 "a change feed needs its beginning: give startingVersion (a snapshot id, or 'earliest') or "
                 "startingTimestamp"
             )
-        end = feed.snapshot(feed.end() or feed.head().snapshot_id)
+        last = feed.end()
+        end = feed.head() if last is None else feed.snapshot(last)
         span = SnapshotSpan(SnapshotId(start), end.snapshot_id)
         if span.start >= span.end:
             return []

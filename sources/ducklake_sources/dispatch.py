@@ -18,7 +18,7 @@ from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_sources.change_reader import ChangeReader
 from ducklake_sources.feed_schema import check_schema, is_feed, schema_of_feed
-from ducklake_sources.options import SourceOptions, check_stream, check_table_read, parse_options
+from ducklake_sources.options import SourceOptions, check_change_read, check_stream, check_table_read, parse_options
 from ducklake_sources.spark_schema import spark_schema
 from ducklake_sources.stream_reader import DuckLakeStreamReader
 from ducklake_sources.table_reader import FilteringTableReader, TableReader
@@ -40,6 +40,7 @@ def make_reader(given: Mapping[str, str], table: Table | None, schema: StructTyp
     """Return a reader of the table at a snapshot, or of its changes; without a table, the user has given a schema."""
     options = parse_options(given)
     if options.read_change_feed:
+        check_change_read(options)
         return ChangeReader(options, schema)
     check_table_read(options)
     table = table or open_table(options)

@@ -11,7 +11,8 @@ from ducklake_core.errors import SchemaChanged
 from ducklake_core.model import Column, SnapshotId, TableVersion
 from ducklake_core.plan.definition import find_column
 from ducklake_sources.column_changes import ColumnChange, column_changes, told
-from ducklake_sources.options import SourceOptions
+from ducklake_sources.offsets import FeedOffset
+from ducklake_sources.options import SourceOptions, has_range
 from ducklake_sources.partitions import feed_schema
 from ducklake_sources.schema_tracking import SchemaTracking
 from ducklake_sources.table_feed import TableFeed
@@ -40,7 +41,7 @@ class FeedColumns:
 
 def is_feed(options: SourceOptions) -> bool:
     """Tell whether a read is one of changes, as far as its options tell: Spark does not say whether it is a stream."""
-    return options.read_change_feed or options.schema_tracking_location is not None
+    return options.read_change_feed or options.schema_tracking_location is not None or has_range(options)
 
 
 def schema_of_feed(options: SourceOptions) -> T.StructType:
@@ -71,13 +72,14 @@ def feed_columns(feed: TableFeed, options: SourceOptions) -> FeedColumns:
     """
     head = feed.head()
     feed.table_at(head)
-    at = feed.end() or head.snapshot_id
+    end = feed.end()
+    at = head.snapshot_id if end is None else min(end, head.snapshot_id)
     if options.schema_tracking_location is not None:
         tracking = SchemaTracking.of(options.schema_tracking_location)
         recorded = tracking.last(feed.table)
         if recorded is None:
             start = feed.start()
-            recorded = head.snapshot_id if start is None else SnapshotId(max(start + 1, feed.table.begin_snapshot))
+            recorded = at if start is None else SnapshotId(min(max(start + 1, feed.table.begin_snapshot), at))
             tracking.record(feed.table, recorded)
         at = recorded
     return FeedColumns(_chosen(feed.with_columns(feed.columns_at(at)), options.columns), at, options.columns is None)
@@ -87,12 +89,13 @@ def _chosen(table: TableVersion, names: Sequence[str] | None) -> tuple[Column, .
     return table.columns if names is None else tuple(find_column(table, [name]) for name in names)
 
 
-def check_columns_of_start(feed: TableFeed, columns: FeedColumns, start: SnapshotId) -> None:
+def check_columns_of_start(feed: TableFeed, columns: FeedColumns, offset: FeedOffset) -> None:
     """Refuse to go on with columns that those of the last batch are not found in, unless the change was recorded."""
-    is_tracked = feed.options.schema_tracking_location is not None
-    if start >= columns.as_of - is_tracked:
+    start = offset.snapshot_id
+    is_recorded = feed.options.schema_tracking_location is not None and columns.as_of <= start + 1
+    if offset.columns_as_of == columns.as_of or is_recorded:
         return
-    before = feed.columns_at(max(start, feed.table.begin_snapshot))
+    before = feed.columns_at(offset.columns_as_of)
     breaking = [change for change in columns.changes_from(before) if change.is_breaking]
     if breaking:
         raise SchemaChanged(
@@ -105,15 +108,27 @@ def check_columns_of_start(feed: TableFeed, columns: FeedColumns, start: Snapsho
         )
 
 
+def record_next_columns(feed: TableFeed, columns: FeedColumns, read: SnapshotId) -> None:
+    """Record the columns that come right after what was read, for a query that tracks them."""
+    location = feed.options.schema_tracking_location
+    since, _ = _next_change(feed, columns)
+    if location is not None and since == read + 1:
+        SchemaTracking.of(location).record(feed.table, SnapshotId(since))
+
+
+def _next_change(feed: TableFeed, columns: FeedColumns) -> tuple[SnapshotId | None, list[ColumnChange]]:
+    """Return the first snapshot that has other columns than the query, and what it changed."""
+    later = ((v.since, columns.changes_to(v.columns)) for v in feed.columns_versions() if v.since > columns.as_of)
+    return next(((since, changes) for since, changes in later if changes), (None, []))
+
+
 def last_before_change(feed: TableFeed, columns: FeedColumns, start: SnapshotId, end: SnapshotId) -> SnapshotId:
     """Return the last snapshot of a range that has the query's columns; raise SchemaChanged when none has.
 
     With a schemaTrackingLocation the new columns are recorded there first: the query goes on when it is restarted.
     """
-    later = [v for v in feed.columns_versions() if columns.as_of < v.since <= end]
-    changed = [(v.since, columns.changes_to(v.columns)) for v in later]
-    since, changes = next(((since, found) for since, found in changed if found), (None, []))
-    if since is None:
+    since, changes = _next_change(feed, columns)
+    if since is None or since > end:
         return end
     if since - 1 > start:
         return SnapshotId(since - 1)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from ducklake_core.errors import OffsetMismatch
-from ducklake_core.model import Snapshot, SnapshotId
+from ducklake_core.model import SnapshotId
 
 VERSION = 1
 
@@ -20,19 +20,24 @@ VERSION = 1
 class FeedOffset:
     """All changes up to and with `snapshot_id` were read.
 
-    `is_initial`: nothing was, and what comes first is the table itself. `lost_snapshots`: how many snapshots of this
-    feed had expired before they were read, since its beginning, for those who accept that.
+    `columns_as_of`: the rows had the columns that the table had at this snapshot. `is_initial`: nothing was read, and
+    what comes first is the table itself. `is_pending`: nothing was read, and where the feed begins is yet to be found;
+    the first batch, which is empty, makes it known to the checkpoint. `lost_snapshots`: how many snapshots of this feed
+    had expired before they were read, since its beginning, for those who accept that.
     """
 
     table_uuid: UUID
     snapshot_id: SnapshotId
     schema_version: int
+    columns_as_of: SnapshotId
     is_initial: bool = False
+    is_pending: bool = False
     lost_snapshots: int = 0
 
-    @classmethod
-    def at(cls, table_uuid: UUID, snapshot: Snapshot) -> Self:
-        return cls(table_uuid, snapshot.snapshot_id, snapshot.schema_version)
+    @property
+    def is_first(self) -> bool:
+        """Tell whether nothing was read."""
+        return self.is_initial or self.is_pending
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:  # Any: JSON
@@ -48,7 +53,9 @@ class FeedOffset:
                 table_uuid=UUID(given["table_uuid"]),
                 snapshot_id=SnapshotId(int(given["snapshot_id"])),
                 schema_version=int(given["schema_version"]),
+                columns_as_of=SnapshotId(int(given["columns_as_of"])),
                 is_initial=bool(given.get("initial", False)),
+                is_pending=bool(given.get("pending", False)),
                 lost_snapshots=int(given.get("lost_snapshots", 0)),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -65,18 +72,25 @@ class FeedOffset:
             "table_uuid": str(self.table_uuid),
             "snapshot_id": self.snapshot_id,
             "schema_version": self.schema_version,
+            "columns_as_of": self.columns_as_of,
         }
         if self.is_initial:
             found["initial"] = True
+        if self.is_pending:
+            found["pending"] = True
         if self.lost_snapshots:
             found["lost_snapshots"] = self.lost_snapshots
         return found
 
-    def moved_to(self, snapshot_id: SnapshotId, schema_version: int, lost_snapshots: int = 0) -> FeedOffset:
+    def moved_to(
+        self, snapshot_id: SnapshotId, schema_version: int, columns_as_of: SnapshotId, lost_snapshots: int = 0
+    ) -> FeedOffset:
         return replace(
             self,
             snapshot_id=snapshot_id,
             schema_version=schema_version,
+            columns_as_of=columns_as_of,
             is_initial=False,
+            is_pending=False,
             lost_snapshots=self.lost_snapshots + lost_snapshots,
         )

@@ -16,6 +16,7 @@ from typing import Any
 
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
+from ducklake_core.files.storage import hide_password
 from ducklake_core.model import SnapshotId
 from ducklake_core.plan.change_types import ChangeType
 from ducklake_core.spec.names import split_table_name
@@ -71,7 +72,7 @@ class SourceOptions:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         shown["catalog"] = self.shown_catalog
         if self.data_path is not None:
-            shown["data_path"] = re.sub(r"//[^/@]*@", "//***@", self.data_path)
+            shown["data_path"] = hide_password(self.data_path)
         return f"SourceOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
@@ -101,6 +102,17 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 def check_table_read(options: SourceOptions) -> None:
     """Refuse options that would not be heeded when the table itself is read as a batch."""
     _refuse(options, _RANGE, "is for a change feed: add readChangeFeed=true, or use versionAsOf or timestampAsOf")
+    _refuse(options, (*_STREAM_ONLY, "failOnDataLoss"), "is for streams: use readStream, or leave it out")
+
+
+def check_change_read(options: SourceOptions) -> None:
+    """Refuse options that would not be heeded when changes are read as a batch."""
+    _refuse(options, _STREAM_ONLY, "is for streams: use readStream, or leave it out")
+
+
+def has_range(options: SourceOptions) -> bool:
+    """Tell whether some snapshots were chosen, and not one."""
+    return any(getattr(options, _field(name)) is not None for name in _RANGE)
 
 
 def check_stream(options: SourceOptions) -> None:
@@ -110,7 +122,8 @@ def check_stream(options: SourceOptions) -> None:
 
 
 def _refuse(options: SourceOptions, names: tuple[str, ...], why: str) -> None:
-    problems = [f"{name} {why}" for name in names if getattr(options, _field(name)) not in (None, False)]
+    defaults = {f.name: f.default for f in fields(SourceOptions)}
+    problems = [f"{name} {why}" for name in names if getattr(options, _field(name)) != defaults[_field(name)]]
     if problems:
         raise InvalidInput("cannot read from a DuckLake: " + "; ".join(problems), problems=problems)
 
@@ -246,21 +259,26 @@ def _unknown(key: str) -> str:
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 _FILTERS = ("filter", "filterPushdown")
 _RANGE = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+_STREAM_ONLY = (
+    "maxVersionsPerTrigger",
+    "maxRowsPerTrigger",
+    "maxBytesPerTrigger",
+    "skipChangeCommits",
+    "ignoreDeletes",
+    "schemaTrackingLocation",
+    "consumerId",
+)
 _EXCLUDE_EACH_OTHER = (
-    *(
-        (
-            ("versionAsOf", "timestampAsOf"),
-            ("startingVersion", "startingTimestamp"),
-            ("endingVersion", "endingTimestamp"),
-        )
-    ),
+    ("versionAsOf", "timestampAsOf"),
+    ("startingVersion", "startingTimestamp"),
+    ("endingVersion", "endingTimestamp"),
     *((travel, bound) for travel in _TIME_TRAVEL for bound in _RANGE),
 )
 
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:  # Any: see parse_options
     """Yield what is wrong only together, of the values that are right alone."""
-    given = {name for name in _PARSERS if values.get(_field(name)) not in (None, False)}
+    given = {name for name in _PARSERS if (value := values.get(_field(name))) is not None and value is not False}
     for one, other in _EXCLUDE_EACH_OTHER:
         if one in given and other in given:
             yield f"{one} and {other} exclude each other"

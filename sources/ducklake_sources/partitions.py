@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import InputPartition
 
-from ducklake_core.change_rows import CHANGE_FIELDS, CHANGE_TYPE, read_changes
+from ducklake_core.change_rows import CHANGE_FIELDS, change_schema, read_changes
 from ducklake_core.errors import DuckLakeError
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
@@ -30,7 +30,7 @@ CHANGE_COLUMNS = (
 class FeedPartition(InputPartition):
     """Some changes. `kinds` None: the rows alone, without what tells of the change."""
 
-    root: str
+    root: str = field(repr=False)  # a URL may have a password
     task: ChangeTask = field(repr=False)  # files may have keys
     kinds: frozenset[ChangeType] | None
 
@@ -44,7 +44,9 @@ class PartitionReader:
 
 
 def feed_schema(columns: Sequence[Column], *, with_changes: bool) -> T.StructType:
-    """Return the Spark schema of a feed."""
+    """Return the Spark schema of a feed; raise InvalidInput when a column has the name of one of the feed."""
+    if with_changes:
+        change_schema(columns)
     return T.StructType([*spark_schema(columns).fields, *(CHANGE_COLUMNS if with_changes else ())])
 
 
@@ -58,7 +60,7 @@ def read_partition(partition: FeedPartition) -> Iterator[pa.RecordBatch]:
         for record_batch in read_changes(Storage.of(partition.root), task):
             rows = record_batch
             if not is_all:
-                rows = rows.filter(pc.is_in(rows.column(CHANGE_TYPE), wanted))
+                rows = rows.filter(pc.is_in(rows.column(len(task.columns)), wanted))
             if kinds is None:
                 rows = rows.select(list(range(rows.num_columns - len(CHANGE_FIELDS))))
             if rows.num_rows:

@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ducklake_core.errors import OffsetMismatch
+from ducklake_core.errors import ObjectNotFound, OffsetMismatch
 from ducklake_core.feed import FeedRequest, list_changes, list_state
 from ducklake_core.model import Consumer, Snapshot, SnapshotId
 from ducklake_core.plan.change_slices import ChangeTask, share_out
-from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error
+from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap, gap_error
 from ducklake_sources.admission import Limits, admit, is_relevant, skipped, up_to_change
 from ducklake_sources.feed_schema import (
     FeedColumns,
@@ -27,11 +27,12 @@ from ducklake_sources.feed_schema import (
     check_schema,
     feed_columns,
     last_before_change,
+    record_next_columns,
 )
 from ducklake_sources.offsets import FeedOffset
-from ducklake_sources.options import SourceOptions
+from ducklake_sources.options import SourceOptions, Start
 from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
-from ducklake_sources.spark_versions import AvailableNow, is_unlimited, read_limit
+from ducklake_sources.spark_versions import HAS_LIMITS, AvailableNow, is_unlimited, read_limit
 from ducklake_sources.table_feed import TableFeed
 
 _log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
 
     def stop(self) -> None:
         if self._state is not None:
-            self._state.feed.close()
+            self._state.stop()
 
 
 class _State:
@@ -104,10 +105,10 @@ class _State:
         self.feed = TableFeed(options)
         try:
             self.columns = self._columns(schema)
-            self.last_end = self.feed.end()
         except BaseException:  # an interrupt must leave no connection behind, either
             self.feed.close()
             raise
+        self.available_until: SnapshotId | None = None  # of a query that takes what was there at its start
         self.position: FeedOffset | None = None  # where the last batch ended, as far as this process knows
         self.quiet_until = SnapshotId(-1)  # no snapshot after the position up to this one has changed the table
         self.moved_at = datetime.now(UTC)
@@ -121,21 +122,36 @@ class _State:
         return found
 
     def initial(self) -> FeedOffset:
+        """Return where a query without a checkpoint begins; asked again, as long as its first batch has not ended.
+
+        'latest' and the like are another snapshot then: they are pending until the first batch has found them. Before
+        4.2 Spark plans but one batch of a query that takes what is there, so only 'latest' is.
+        """
+        nothing = SnapshotId(-1)
+        offset = FeedOffset(self.feed.table.table_uuid, nothing, 0, self.columns.as_of, is_initial=True)
         start = self.feed.start()
-        offset = FeedOffset(self.feed.table.table_uuid, SnapshotId(-1), 0, is_initial=True)
-        if start is not None:
-            schema_version = self.feed.history(SnapshotSpan(SnapshotId(start - 1), start)).snapshots
-            offset = offset.moved_to(start, schema_version[0].schema_version if schema_version else 0)
+        is_latest = self.options.starting_version is Start.LATEST
+        if is_latest or (HAS_LIMITS and not self.feed.is_start_fixed):
+            offset = replace(offset, is_initial=False, is_pending=True)
+        elif start is not None:
+            offset = self._at_start(offset, start)
         self.position = offset
         return offset
 
+    def _at_start(self, offset: FeedOffset, start: SnapshotId) -> FeedOffset:
+        there = self.feed.history(SnapshotSpan(SnapshotId(start - 1), start)).snapshots
+        return offset.moved_to(start, there[0].schema_version if there else 0, self.columns.as_of)
+
     def newest(self) -> FeedOffset:
-        return FeedOffset.at(self.feed.table.table_uuid, self.feed.head())
+        return self._offset_at(self.feed.head())
+
+    def _offset_at(self, snapshot: Snapshot) -> FeedOffset:
+        uuid = self.feed.table.table_uuid
+        return FeedOffset(uuid, snapshot.snapshot_id, snapshot.schema_version, self.columns.as_of)
 
     def end_at_head(self) -> None:
         """Read nothing that comes from now on."""
-        head = self.feed.head().snapshot_id
-        self.last_end = head if self.last_end is None else min(self.last_end, head)
+        self.available_until = self.feed.head().snapshot_id
 
     # ---- how far to read
 
@@ -143,13 +159,16 @@ class _State:
         start = start or self.position
         head = self.feed.head()
         self.feed.table_at(head)
-        end = head.snapshot_id if self.last_end is None else min(head.snapshot_id, self.last_end)
+        ends = (head.snapshot_id, self.available_until, self.feed.end())
+        end = min(one for one in ends if one is not None)
         if start is None:
             return self._without_start(end)
         self._check(start, head)
         self.record(start, is_news=False)
+        if start.is_pending:
+            return self._at_start(start, self.feed.start() or SnapshotId(-1))
         if start.is_initial:
-            return self._after_state(start, end)
+            return self._after_state(end)
         if end <= max(start.snapshot_id, self.quiet_until if start == self.position else 0):
             return start
         return self._after_changes(start, end, has_limits=has_limits)
@@ -163,26 +182,26 @@ class _State:
         if last < end and last == self.told_end:
             last_before_change(self.feed, self.columns, last, end)
         self.told_end = last
-        return FeedOffset.at(self.feed.table.table_uuid, self.feed.snapshot(last))
+        return self._offset_at(self.feed.snapshot(last))
 
-    def _after_state(self, start: FeedOffset, end: SnapshotId) -> FeedOffset:
+    def _after_state(self, end: SnapshotId) -> FeedOffset:
         last = last_before_change(self.feed, self.columns, SnapshotId(-1), end)
-        return start.moved_to(last, self.feed.snapshot(last).schema_version)
+        return self._offset_at(self.feed.snapshot(last))
 
     def _after_changes(self, start: FeedOffset, end: SnapshotId, *, has_limits: bool) -> FeedOffset:
-        check_columns_of_start(self.feed, self.columns, start.snapshot_id)
+        check_columns_of_start(self.feed, self.columns, start)
         if has_limits:
             end = SnapshotId(min(end, start.snapshot_id + _LOOK_AHEAD))
         history = self.feed.history(SnapshotSpan(start.snapshot_id, end))
         gap = find_gap(history, self.feed.table.begin_snapshot)
         if gap is not None and self.options.fail_on_data_loss:
             raise gap_error(self.feed.table.qualified_name, history.span, gap)
-        if not any(is_relevant(s) for s in history.snapshots) and gap is None:
-            return self._quiet(start, history)
-        if not history.snapshots:  # all of them have expired
-            return start.moved_to(end, start.schema_version, end - start.snapshot_id)
-        last = self._last_before_change(start, history)
+        last = self._last_before_change(start, history) if history.snapshots else end
         snapshots = [s for s in history.snapshots if s.snapshot_id <= last]
+        if not snapshots:  # all of them have expired
+            return start.moved_to(last, start.schema_version, self.columns.as_of, last - start.snapshot_id)
+        if not any(is_relevant(s) for s in snapshots) and gap is None:
+            return self._quiet(start, snapshots[-1])
         snapshots = list(up_to_change(snapshots, self.options, self.feed.table.qualified_name, self.feed.has_deletes))
         limits = self._limits() if has_limits else Limits()
         sizes = self.feed.sizes(history) if limits.need_sizes else {}
@@ -190,7 +209,7 @@ class _State:
         newest = admitted[-1]
         before = max(start.snapshot_id, self.feed.table.begin_snapshot - 1)
         lost = newest.snapshot_id - before - sum(s.snapshot_id > before for s in admitted)
-        return start.moved_to(newest.snapshot_id, newest.schema_version, lost)
+        return start.moved_to(newest.snapshot_id, newest.schema_version, self.columns.as_of, lost)
 
     def _last_before_change(self, start: FeedOffset, history: History) -> SnapshotId:
         last = history.snapshots[-1]
@@ -198,12 +217,11 @@ class _State:
             return last.snapshot_id  # no definition has changed
         return last_before_change(self.feed, self.columns, start.snapshot_id, last.snapshot_id)
 
-    def _quiet(self, start: FeedOffset, history: History) -> FeedOffset:
+    def _quiet(self, start: FeedOffset, last: TableSnapshot) -> FeedOffset:
         """Stay where we are: a batch without rows is work for nothing. But not for ever."""
-        last = history.snapshots[-1]
         is_long = last.snapshot_id - start.snapshot_id >= _QUIET_SNAPSHOTS
-        if is_long or datetime.now(UTC) - self.moved_at >= _QUIET_TIME or self.last_end is not None:
-            return start.moved_to(last.snapshot_id, last.schema_version)
+        if is_long or datetime.now(UTC) - self.moved_at >= _QUIET_TIME or self.available_until is not None:
+            return start.moved_to(last.snapshot_id, last.schema_version, self.columns.as_of)
         if start == self.position:
             self.quiet_until = last.snapshot_id
         return start
@@ -235,34 +253,61 @@ class _State:
 
     def plan(self, start: FeedOffset, end: FeedOffset) -> list[InputPartition]:
         self._check(start, self.feed.head())
+        self._check_order(start, end)
         self._move_to(end)
-        if start.is_initial:  # what it begins with must not expire meanwhile
-            self.record(start.moved_to(SnapshotId(end.snapshot_id - 1), end.schema_version), is_news=True)
-        if start.snapshot_id == end.snapshot_id and not start.is_initial:
+        if start.is_pending or (start.snapshot_id == end.snapshot_id and not start.is_initial):
             return []
-        snapshot = self.feed.snapshot(end.snapshot_id) if self._is_there(end) else self.feed.head()
-        table = self.feed.table_at(snapshot)
-        span = SnapshotSpan(start.snapshot_id, end.snapshot_id)
-        options = self.options
-        request = FeedRequest(
-            table, self.columns.columns, span, net=options.net_changes, accept_loss=not options.fail_on_data_loss
-        )
-        if start.is_initial:
-            task = list_state(self.feed.lake.database, request)
-        else:
-            check_columns_of_start(self.feed, self.columns, start.snapshot_id)
-            task = list_changes(self.feed.lake.database, request, on_loss=_log.warning)
-        task = self._without_skipped(task)
-        kinds = options.change_types if options.read_change_feed else None
+        task = self._state(end) if start.is_initial else self._changes(start, end)
+        kinds = self.options.change_types if self.options.read_change_feed else None
         return [FeedPartition(self.feed.lake.data_path, part, kinds) for part in share_out(task)]
 
-    def _is_there(self, end: FeedOffset) -> bool:
-        return bool(self.feed.history(SnapshotSpan(SnapshotId(end.snapshot_id - 1), end.snapshot_id)).snapshots)
+    def _state(self, end: FeedOffset) -> ChangeTask:
+        """Return the table itself. Its snapshot must not expire until it was read: the consumer says so."""
+        self.record(replace(end, snapshot_id=SnapshotId(end.snapshot_id - 1)), is_news=True)
+        snapshot = self._snapshot_of(end)
+        if snapshot is None:
+            span = SnapshotSpan(SnapshotId(end.snapshot_id - 1), end.snapshot_id)
+            raise gap_error(self.feed.table.qualified_name, span, (end.snapshot_id, end.snapshot_id))
+        return list_state(self.feed.lake.database, self._request(SnapshotId(-1), end, snapshot))
 
-    def _without_skipped(self, task: ChangeTask) -> ChangeTask:
-        if self.options.read_change_feed or task.is_state:
-            return task
-        snapshots = self.feed.history(task.span).snapshots
+    def _changes(self, start: FeedOffset, end: FeedOffset) -> ChangeTask:
+        check_columns_of_start(self.feed, self.columns, start)
+        request = self._request(start.snapshot_id, end, self._snapshot_of(end) or self.feed.head())
+        task = list_changes(self.feed.lake.database, request, on_loss=_log.warning)
+        return task if self.options.read_change_feed else self._only_inserts(task)
+
+    def _request(self, start: SnapshotId, end: FeedOffset, snapshot: Snapshot) -> FeedRequest:
+        return FeedRequest(
+            self.feed.table_at(snapshot),
+            self.columns.columns,
+            SnapshotSpan(start, end.snapshot_id),
+            net=self.options.net_changes,
+            accept_loss=not self.options.fail_on_data_loss,
+        )
+
+    def _snapshot_of(self, end: FeedOffset) -> Snapshot | None:
+        try:
+            return self.feed.snapshot(end.snapshot_id)
+        except ObjectNotFound:
+            return None
+
+    def _check_order(self, start: FeedOffset, end: FeedOffset) -> None:
+        if end.snapshot_id < start.snapshot_id:
+            raise OffsetMismatch(
+                f"cannot read table '{self.feed.table.qualified_name}' from snapshot {start.snapshot_id} back to "
+                f"{end.snapshot_id}: that was read already. Is the option endingVersion or endingTimestamp before what "
+                "the checkpoint has read?",
+                table=self.feed.table.qualified_name,
+            )
+
+    def _only_inserts(self, task: ChangeTask) -> ChangeTask:
+        """Leave out what changes rows; what the options do not let pass stops the stream here, too.
+
+        Before 4.2 Spark does not tell the start when it asks for the end.
+        """
+        snapshots, name = self.feed.history(task.span).snapshots, self.feed.table.qualified_name
+        taken = up_to_change(snapshots, self.options, name, self.feed.has_deletes)
+        up_to_change(snapshots[len(taken) :], self.options, name, self.feed.has_deletes)
         passed_over = skipped(snapshots, self.options)
         files = tuple(f for f in task.files if f.holds_new_rows)
         return replace(task, files=files, rewrites=task.rewrites | passed_over, mixed=frozenset())
@@ -270,12 +315,20 @@ class _State:
     def _move_to(self, end: FeedOffset) -> None:
         self.position, self.moved_at, self.quiet_until = end, datetime.now(UTC), SnapshotId(-1)
 
+    def stop(self) -> None:
+        """End. A query that was told an end, but planned nothing, had read up to there: see `_without_start`."""
+        try:
+            if self.told_end is not None and self.position is None:
+                record_next_columns(self.feed, self.columns, self.told_end)
+        finally:
+            self.feed.close()
+
     # ---- who reads
 
     def record(self, offset: FeedOffset, *, is_news: bool) -> None:
         """Write how far this consumer has read; without news, only now and then, to show that it is alive."""
         options = self.options
-        if options.consumer_id is None or offset.is_initial:
+        if options.consumer_id is None or offset.is_first:
             return
         now = datetime.now(UTC)
         is_due = (

@@ -12,13 +12,16 @@ from datetime import datetime
 
 from ducklake_core import Lake
 from ducklake_core.catalog import reader
+from ducklake_core.catalog.database import Session
 from ducklake_core.catalog.file_reader import read_changed_files
 from ducklake_core.catalog.inlined_reader import count_inlined_changes
 from ducklake_core.change_rows import read_changes
 from ducklake_core.errors import InvalidInput, OffsetMismatch
 from ducklake_core.feed import FeedRequest, list_changes, read_history
 from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, TableVersion
+from ducklake_core.plan.change_slices import ChangedFile
 from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap
+from ducklake_core.scan import ask_catalog
 from ducklake_sources.admission import Size
 from ducklake_sources.options import SourceOptions, Start
 
@@ -53,7 +56,8 @@ class TableFeed:
             if found is None or found.table_uuid != self.table.table_uuid:
                 raise OffsetMismatch(
                     f"table '{self.table.qualified_name}' is not there at snapshot {snapshot.snapshot_id}: it was "
-                    "dropped. A table created anew under its name is another one: read it with a new checkpoint",
+                    "dropped, or created later. A table created anew under its name is another one: read it with a new "
+                    "checkpoint",
                     table=self.table.qualified_name,
                     snapshot=snapshot.snapshot_id,
                 )
@@ -79,6 +83,12 @@ class TableFeed:
         return versions[-1].columns if versions else ()
 
     # ---- where a feed begins
+
+    @property
+    def is_start_fixed(self) -> bool:
+        """Tell whether the feed begins at the same snapshot whenever it is asked."""
+        symbolic = isinstance(self.options.starting_version, Start)
+        return not symbolic and self.options.starting_timestamp is None
 
     def start(self) -> SnapshotId | None:
         """Return the snapshot after which the feed begins; None when it begins with the table itself."""
@@ -128,10 +138,15 @@ class TableFeed:
         """Return about how many rows and bytes each snapshot of a range has changed."""
         rows: dict[int, float] = defaultdict(float)
         size: dict[int, float] = defaultdict(float)
-        with self.lake.database.read() as session:
-            files = read_changed_files(session, self.table, history)
-            for snapshot, count in count_inlined_changes(session, self.table, history.span):
-                rows[snapshot] += count
+
+        def ask(session: Session, table: TableVersion) -> tuple[list[ChangedFile], list[tuple[int, int]]]:
+            return read_changed_files(session, table, history), list(
+                count_inlined_changes(session, table, history.span)
+            )
+
+        files, inlined = ask_catalog(self.lake.database, self.table, ask)
+        for snapshot, count in inlined:
+            rows[snapshot] += count
         inserting = [s.snapshot_id for s in history.snapshots if s.inserts]
         for changed in files:
             file = changed.file

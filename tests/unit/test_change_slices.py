@@ -51,7 +51,9 @@ def changed_files(draw: st.DrawFn, number: int) -> ChangedFile:
 @st.composite
 def change_tasks(draw: st.DrawFn) -> ChangeTask:
     files = tuple(draw(changed_files(i)) for i in range(draw(st.integers(0, 6))))
-    inlined = tuple(InlinedChanges(bytes([i]), draw(st.integers(1, 40))) for i in range(draw(st.integers(0, 3))))
+    inlined = tuple(
+        InlinedChanges(bytes([i]), bytes([i]), draw(st.integers(1, 40))) for i in range(draw(st.integers(0, 3)))
+    )
     return ChangeTask(
         table="main.t",
         columns=(),
@@ -131,7 +133,7 @@ def test_everything_that_a_task_may_hold_travels() -> None:
         frozenset({1}),
         frozenset({2}),
         (ChangedFile(file, holds_new_rows=True, inlined_deletes=((1, SnapshotId(2)),), span=RowSpan(0, 3)),),
-        (InlinedChanges(b"stream", 2),),
+        (InlinedChanges(b"stream", b"numbers", 2),),
     )
 
     assert pickle.loads(pickle.dumps(task)) == task  # noqa: S301 # our own

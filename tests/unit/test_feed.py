@@ -20,8 +20,9 @@ WHOLE_FILES = [
     "deleted_from_table:1",
     "inserted_into_table:1,deleted_from_table:1",
     "deleted_from_table:1,inline_flush:1",
+    None,  # it does not say what it did
 ]
-HARMLESS = [None, "", "inserted_into_table:1", "inlined_delete:1", "inline_flush:1", "deleted_from_table:2"]
+HARMLESS = ["", "inserted_into_table:1", "inlined_delete:1", "inline_flush:1", "deleted_from_table:2"]
 
 
 def history(start: int, end: int, changes: dict[int, str | None]) -> History:

@@ -6,6 +6,7 @@ Paths given to its methods are full ones, as the catalog composes them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ class Storage:
     """The filesystem that holds `root`. Build it with `of`."""
 
     root: str
+
+    def __repr__(self) -> str:
+        return f"Storage({hide_password(self.root)!r})"
 
     @classmethod
     def of(cls, path_or_url: str) -> Self:
@@ -121,6 +125,11 @@ class Storage:
             raise _unreadable(path, error) from error
 
 
+def hide_password(path_or_url: str) -> str:
+    """Return a path or URL as it may be shown: without a user and a password before its host."""
+    return re.sub(r"//[^/@]*@", "//***@", path_or_url)
+
+
 def _scheme(path_or_url: str) -> str:
     scheme, separator, _ = path_or_url.partition("://")
     return scheme.lower() if separator else ""
@@ -136,7 +145,8 @@ def _filesystem(scheme: str, authority: str) -> pafs.FileSystem:
             return pafs.FileSystem.from_uri(f"{scheme}://{authority}")[0]
         return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme)))
     except (ImportError, ValueError, OSError, pa.ArrowException) as error:
-        raise InvalidInput(f"cannot open storage '{scheme}://{authority}': {error}", url=scheme) from error
+        where = hide_password(f"{scheme}://{authority}")
+        raise InvalidInput(f"cannot open storage '{where}': {error}", url=scheme) from error
 
 
 def _unreadable(path: str, error: Exception) -> UnreadableFile:

@@ -35,9 +35,13 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class InlinedChanges:
-    """Inlined row versions that a range began or ended, as an Arrow stream: columns, then row id, begin and end."""
+    """Inlined row versions that a range began or ended, as an Arrow stream: columns, then row id, begin and end.
+
+    `numbers` is such a stream without the columns: all that other tasks need to know of them.
+    """
 
     stream: bytes
+    numbers: bytes
     rows: int
 
 
@@ -85,7 +89,7 @@ def share_out(task: ChangeTask, rows_per_task: int = ROWS_PER_TASK) -> tuple[Cha
     for files, inlined in _bins(spans, task.inlined, rows_per_task):
         others = [*spans[:start], *spans[start + len(files) :]] if needs_others else []
         start += len(files)
-        other_rows = task.inlined if needs_others and not inlined else ()
+        other_rows = tuple(replace(i, stream=i.numbers) for i in task.inlined) if needs_others and not inlined else ()
         tasks.append(
             replace(
                 task,

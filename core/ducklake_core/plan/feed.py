@@ -59,8 +59,8 @@ class TableSnapshot:
 
     @property
     def may_be_flush(self) -> bool:
-        """Tell whether it may be a flush that only moves deletes: it says no more than a delete does."""
-        return self.kinds == {ChangeKind.DELETED_FROM_TABLE}
+        """Tell whether it may be a flush that moves deletes and deletes nothing: only its rows can tell."""
+        return ChangeKind.INLINE_FLUSH in self.kinds or self.kinds == {ChangeKind.DELETED_FROM_TABLE}
 
     @property
     def may_end_files(self) -> bool:
@@ -111,7 +111,10 @@ def history_of(span: SnapshotSpan, rows: Iterable[SnapshotRow], table_id: TableI
 
 
 def _table_snapshot(row: SnapshotRow, table_id: TableId) -> TableSnapshot:
-    kinds = frozenset(change.kind for change in parse_changes(row[4]) if change.object_id == table_id)
+    # A commit without a text may have done anything; one with an empty text has done nothing.
+    kinds = _INSERTS | _DELETES
+    if row[4] is not None:
+        kinds = frozenset(change.kind for change in parse_changes(row[4]) if change.object_id == table_id)
     return TableSnapshot(*row[:4], kinds)
 
 
