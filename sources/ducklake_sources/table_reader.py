@@ -18,6 +18,8 @@ from ducklake_core.slices import Slice, read_slice
 from ducklake_sources.filters import to_predicate
 from ducklake_sources.spark_schema import SparkBatches
 
+_SENT_ROWS = 16_384  # in one message to Spark, which works on it while the next one is read
+
 
 class SlicePartition(InputPartition):
     """What one task reads. Its repr has no keys and no passwords."""
@@ -54,7 +56,9 @@ class TableReader(DataSourceReader):
             return
         batches = SparkBatches.of(self.columns)
         for record_batch in read_slice(partition.slice):
-            yield batches.convert(record_batch)
+            converted = batches.convert(record_batch)
+            for first in range(0, converted.num_rows, _SENT_ROWS):
+                yield converted.slice(first, _SENT_ROWS)
 
 
 class FilteringTableReader(TableReader):
