@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from benchmarks.contenders import Places
+from ducklake_core import Lake
 from ducklake_sinks import DuckLakeSink
 from ducklake_streaming.session import make_session
 from tests.fixtures.postgres import run_postgres
@@ -125,7 +126,9 @@ def measure(spark: SparkSession, places: Places, rounds: int, turns: int) -> Map
                 return number, time.perf_counter()
 
             for _ in range(turns):
-                options = {"catalog": place.url, "table": "main.events", "startingVersion": "latest"}
+                with Lake.open(place.url) as lake:
+                    start = lake.snapshots()[-1].snapshot_id + 1
+                options = {"catalog": place.url, "table": "main.events", "startingVersion": str(start)}
                 feed = spark.readStream.format("ducklake").options(readChangeFeed="true", **options).load()
                 seconds["our feed"] += _round(feed, commit, rounds)
                 empty = spark.readStream.format("empty").option("file", file.name).load()
