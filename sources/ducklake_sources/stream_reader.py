@@ -129,16 +129,18 @@ class _State:
         """
         nothing = SnapshotId(-1)
         offset = FeedOffset(self.feed.table.table_uuid, nothing, 0, self.columns.as_of, is_initial=True)
-        start = self.feed.start()
+        found = self._at_start(offset)  # a mistake in the options is told now
         is_latest = self.options.starting_version is Start.LATEST
         if is_latest or (HAS_LIMITS and not self.feed.is_start_fixed):
-            offset = replace(offset, is_initial=False, is_pending=True)
-        elif start is not None:
-            offset = self._at_start(offset, start)
-        self.position = offset
-        return offset
+            found = replace(offset, is_initial=False, is_pending=True)
+        self.position = found
+        return found
 
-    def _at_start(self, offset: FeedOffset, start: SnapshotId) -> FeedOffset:
+    def _at_start(self, offset: FeedOffset) -> FeedOffset:
+        """Return the offset at which the options say that the feed begins; as it is, when it begins with the table."""
+        start = self.feed.start()
+        if start is None:
+            return offset
         there = self.feed.history(SnapshotSpan(SnapshotId(start - 1), start)).snapshots
         return offset.moved_to(start, there[0].schema_version if there else 0, self.columns.as_of)
 
@@ -166,7 +168,7 @@ class _State:
         self._check(start, head)
         self.record(start, is_news=False)
         if start.is_pending:
-            return self._at_start(start, self.feed.start() or SnapshotId(-1))
+            return self._at_start(start)
         if start.is_initial:
             return self._after_state(end)
         if end <= max(start.snapshot_id, self.quiet_until if start == self.position else 0):
