@@ -90,7 +90,7 @@ class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
         return PartitionReader().read(partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:  # Any: JSON
-        self._running.record(FeedOffset.parse(end), is_news=True)
+        self._running.record(FeedOffset.parse(end))
 
     def stop(self) -> None:
         if self._state is not None:
@@ -113,6 +113,7 @@ class _State:
         self.quiet_until = SnapshotId(-1)  # no snapshot after the position up to this one has changed the table
         self.moved_at = datetime.now(UTC)
         self.heard_at: datetime | None = None
+        self.recorded: SnapshotId | None = None
         self.told_end: SnapshotId | None = None
 
     def _columns(self, schema: T.StructType) -> FeedColumns:
@@ -166,7 +167,7 @@ class _State:
         if start is None:
             return self._without_start(end)
         self._check(start, head)
-        self.record(start, is_news=False)
+        self.record(start)  # who asks for the next batch has committed the last one
         if start.is_pending:
             return self._at_start(start)
         if start.is_initial:
@@ -265,7 +266,7 @@ class _State:
 
     def _state(self, end: FeedOffset) -> ChangeTask:
         """Return the table itself. Its snapshot must not expire until it was read: the consumer says so."""
-        self.record(replace(end, snapshot_id=SnapshotId(end.snapshot_id - 1)), is_news=True)
+        self.record(replace(end, snapshot_id=SnapshotId(end.snapshot_id - 1)))
         snapshot = self._snapshot_of(end)
         if snapshot is None:
             span = SnapshotSpan(SnapshotId(end.snapshot_id - 1), end.snapshot_id)
@@ -327,7 +328,7 @@ class _State:
 
     # ---- who reads
 
-    def record(self, offset: FeedOffset, *, is_news: bool) -> None:
+    def record(self, offset: FeedOffset) -> None:
         """Write how far this consumer has read; without news, only now and then, to show that it is alive."""
         options = self.options
         if options.consumer_id is None or offset.is_first:
@@ -336,8 +337,8 @@ class _State:
         is_due = (
             self.heard_at is None or now - self.heard_at >= options.consumer_expiration / _HEARTBEATS_PER_EXPIRATION
         )
-        if is_news or is_due:
-            self.heard_at = now
+        if is_due or offset.snapshot_id != self.recorded:
+            self.heard_at, self.recorded = now, offset.snapshot_id
             self.feed.lake.record_consumer(
                 Consumer(
                     options.consumer_id,

@@ -88,7 +88,7 @@ def test_an_append_asks_for_new_files_and_inlined_rows_only(proxy: Proxy, lake: 
         ["ducklake_snapshot", "ducklake_snapshot_changes"],
         ["ducklake_data_file", "ducklake_delete_file"],
     )
-    assert found == [*snapshots, *files, "ducklake_inlined_data_tables"]
+    assert found == [*snapshots, *files]
     assert proxy.round_trips == 4
 
 

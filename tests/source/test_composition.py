@@ -106,7 +106,7 @@ def test_silver_is_what_a_batch_makes_of_bronze_though_its_driver_was_killed_ten
     assert last.end() is None
     silver.check(oracle, orphans=2 * KILLS)
     extra = [json.loads(s.extra_info) for s in silver.lake.snapshots() if s.extra_info and "silver" in s.extra_info]
-    assert [info["batch"] for info in extra] == sorted({info["batch"] for info in extra})
+    assert [info["batch_id"] for info in extra] == sorted({info["batch_id"] for info in extra})
     bronze = silver.lake.table("bronze").version.table_uuid
     assert all(info["offsets"][0]["table_uuid"] == str(bronze) for info in extra)
     ends = [info["offsets"][0]["snapshot_id"] for info in extra]

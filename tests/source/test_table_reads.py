@@ -207,7 +207,7 @@ def test_only_the_tables_own_schema_can_be_given(spark: SparkSession, lake: Lake
     reader = spark.read.format("ducklake").option("catalog", catalog.url).option("table", "t")
 
     assert reader.schema("id BIGINT").load().count() == 1
-    with pytest.raises(PySparkException, match=r"the schema given for table 'main.t' is not its own"):
+    with pytest.raises(PySparkException, match=r"the schema of the DataFrame is not that of table 'main.t'"):
         reader.schema("id INT").load().collect()
 
 
