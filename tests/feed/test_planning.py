@@ -89,7 +89,7 @@ def test_an_append_asks_for_new_files_and_inlined_rows_only(proxy: Proxy, lake: 
         ["ducklake_data_file", "ducklake_delete_file"],
     )
     assert found == [*snapshots, *files]
-    assert proxy.round_trips == 4
+    assert proxy.round_trips == 3
 
 
 def test_a_delete_also_asks_for_delete_files_and_inlined_deletes(proxy: Proxy, lake: Lake) -> None:
