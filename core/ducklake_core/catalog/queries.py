@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     func,
     literal,
+    literal_column,
     or_,
     select,
     true,
@@ -97,11 +98,15 @@ def changes_since(t: CatalogTables) -> Select[Any]:
 
 @cache
 def history(t: CatalogTables) -> Select[Any]:
-    """The snapshots after `start` up to `end` with their changes, and before them the newest one not after `start`."""
+    """The snapshots after `start` up to `end` with their changes, and before them the newest one not after `start`.
+
+    The range stands beside the changes, too, so that PostgreSQL takes their key's index.
+    """
     s, c, older = t.ducklake_snapshot, t.ducklake_snapshot_changes, t.ducklake_snapshot.alias("older")
     base = select(func.max(older.c.snapshot_id)).where(older.c.snapshot_id <= bindparam("start")).scalar_subquery()
     columns = s.c.snapshot_id, s.c.snapshot_time, s.c.schema_version, s.c.next_file_id, c.c.changes_made
-    found = select(*columns).select_from(s.outerjoin(c, s.c.snapshot_id == c.c.snapshot_id))
+    is_in_range = c.c.snapshot_id > bindparam("start"), c.c.snapshot_id <= bindparam("end")
+    found = select(*columns).select_from(s.outerjoin(c, and_(s.c.snapshot_id == c.c.snapshot_id, *is_in_range)))
     first = func.coalesce(base, bindparam("start"))
     return found.where(s.c.snapshot_id >= first, s.c.snapshot_id <= bindparam("end")).order_by(s.c.snapshot_id)
 
@@ -197,12 +202,20 @@ def new_data_files(t: CatalogTables) -> Select[Any]:
     are those of its delete files. There may be some although nothing was deleted from the table as the snapshots tell
     it: a transaction of the reference that deletes rows that it has inserted says only that it inserts.
     """
-    d, first_id = t.ducklake_data_file, bindparam("first_id", type_=BigInteger)
+    d = t.ducklake_data_file
     start = bindparam("start", type_=BigInteger)
     is_new = or_(d.c.begin_snapshot > start, d.c.partial_max > start)
-    return _data_files(t, t.ducklake_delete_file.c.delete_file_id >= first_id).where(
-        d.c.data_file_id >= first_id, d.c.begin_snapshot <= bindparam("end"), is_new
+    return _data_files(t, _is_new_id(t.ducklake_delete_file.c.delete_file_id)).where(
+        _is_new_id(d.c.data_file_id), d.c.begin_snapshot <= bindparam("end"), is_new
     )
+
+
+def _is_new_id(file_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that an id is `first_id` or later.
+
+    With both ends PostgreSQL expects few of them, and takes the key's index, whether it knows the table well or not.
+    """
+    return file_id.between(bindparam("first_id", type_=BigInteger), literal_column(str(2**62)))
 
 
 @cache
@@ -210,7 +223,7 @@ def data_files_with_new_deletes(t: CatalogTables) -> Select[Any]:
     """The data files with a delete file that was registered after the start, each with all its delete files."""
     d, new = t.ducklake_data_file, t.ducklake_delete_file.alias("new")
     named = select(new.c.data_file_id).where(
-        new.c.delete_file_id >= bindparam("first_id"),
+        _is_new_id(new.c.delete_file_id),
         new.c.table_id == bindparam("table_id"),
         new.c.begin_snapshot <= bindparam("end"),
     )
