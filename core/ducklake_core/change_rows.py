@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +14,7 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.files.file_changes import Events, events_of, read_file_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
-from ducklake_core.plan.change_slices import ChangeTask
+from ducklake_core.plan.change_slices import ChangedFile, ChangeTask
 from ducklake_core.plan.change_types import ChangeType, change_type_array, find_net_changes, find_updates
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import arrow_field
@@ -40,15 +43,16 @@ def change_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([*map(arrow_field, columns), *CHANGE_FIELDS])
 
 
-def read_changes(storage: Storage, task: ChangeTask) -> Iterator[pa.RecordBatch]:
+def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Iterator[pa.RecordBatch]:
     """Yield the changes of a task, in no order; each record batch has `change_schema`.
 
     Events of snapshots that only insert or only delete are yielded as they are read. Those of others are held until
-    all are there, since a row's update is told by both of its halves.
+    all are there, since a row's update is told by both of its halves. With several threads, as many files are read at
+    once, and each as a whole.
     """
     named = _Namer(task)
     held: list[Events] = []
-    for events in _events(storage, task, task.columns, others=False):
+    for events in _events(storage, task, task.columns, others=False, threads=threads):
         is_open = _is_open(task, events)
         if is_open.all():
             held.append(events)
@@ -90,13 +94,28 @@ def _settled(storage: Storage, task: ChangeTask, held: Sequence[Events], named: 
             yield named.record_batch(events.filter(kept), own[kept])
 
 
-def _events(storage: Storage, task: ChangeTask, columns: tuple[Column, ...], *, others: bool) -> Iterator[Events]:
+def _events(
+    storage: Storage, task: ChangeTask, columns: tuple[Column, ...], *, others: bool, threads: int = 1
+) -> Iterator[Events]:
     """Yield the events of the task itself in the columns asked for, or only the row ids of what others read."""
     for inlined in task.other_inlined if others else task.inlined:
         for found in pa.ipc.open_stream(inlined.stream):
             yield from _inlined_events(found, task, columns)
-    for changed in task.other_files if others else task.files:
-        yield from read_file_changes(storage, changed, task, columns)
+    files = task.other_files if others else task.files
+    if threads == 1 or len(files) == 1:
+        for changed in files:
+            yield from read_file_changes(storage, changed, task, columns)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting = deque(pool.submit(_all_events, storage, changed, task) for changed in files[: 2 * threads])
+        rest = iter(files[2 * threads :])
+        while waiting:
+            yield from waiting.popleft().result()
+            waiting.extend(pool.submit(_all_events, storage, changed, task) for changed in islice(rest, 1))
+
+
+def _all_events(storage: Storage, changed: ChangedFile, task: ChangeTask) -> list[Events]:
+    return list(read_file_changes(storage, changed, task, task.columns))
 
 
 def _inlined_events(found: pa.RecordBatch, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:

@@ -6,6 +6,7 @@ transaction of its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -38,6 +39,8 @@ from ducklake_core.spec.options import normalize_option
 from ducklake_core.table import Table
 from ducklake_core.transaction import TableSchema, Transaction
 from ducklake_core.view import LakeView
+
+_MOST_THREADS = 8  # that read the files of a change feed
 
 
 class Lake:
@@ -163,7 +166,8 @@ class Lake:
         if span.start >= span.end:
             return pa.Table.from_batches([], schema)
         task = list_changes(self.database, FeedRequest(last.version, chosen, span, net=net))
-        return pa.Table.from_batches(read_changes(self.storage, task), schema)
+        threads = min(os.cpu_count() or 1, _MOST_THREADS)
+        return pa.Table.from_batches(read_changes(self.storage, task, threads=threads), schema)
 
     def schemas(self, at: int | datetime | None = None) -> list[str]:
         """Return the names of the schemas."""
