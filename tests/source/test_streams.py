@@ -142,6 +142,7 @@ def test_batch_that_spark_forgot_is_read_again_the_same(
     stream.batches.clear()
 
     stream.end(startingVersion="earliest")
+    stream.end(startingVersion="earliest")  # before 4.2, a run that repeats a batch ends with it
 
     assert stream.batches[last] == before[last]
     assert [row[0] for row in stream.rows[len(before[last]) :]] == [99]
