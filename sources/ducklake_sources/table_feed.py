@@ -10,16 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ducklake_core import Lake
 from ducklake_core.catalog import reader
 from ducklake_core.catalog.database import Session
 from ducklake_core.catalog.file_reader import read_changed_files
 from ducklake_core.catalog.inlined_reader import count_inlined_changes
-from ducklake_core.change_rows import read_changes
+from ducklake_core.change_rows import CHANGE_TYPE, read_changes
 from ducklake_core.errors import InvalidInput, OffsetMismatch
 from ducklake_core.feed import FeedRequest, list_changes, read_history
 from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.change_slices import ChangedFile
+from ducklake_core.plan.change_types import ChangeType
 from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap
 from ducklake_core.scan import ask_catalog
 from ducklake_sources.admission import Size
@@ -132,7 +136,9 @@ class TableFeed:
         """Tell whether a snapshot has deleted rows, by these rows themselves."""
         span = SnapshotSpan(SnapshotId(snapshot.snapshot_id - 1), snapshot.snapshot_id)
         task = list_changes(self.lake.database, FeedRequest(self.table, (), span, accept_loss=True))
-        return any(record_batch.num_rows for record_batch in read_changes(self.lake.storage, task))
+        inserted = pa.scalar(ChangeType.insert.name)
+        kinds = (record_batch.column(CHANGE_TYPE) for record_batch in read_changes(self.lake.storage, task))
+        return any(pc.any(pc.not_equal(kind, inserted)).as_py() for kind in kinds)
 
     def sizes(self, history: History) -> Mapping[int, Size]:
         """Return about how many rows and bytes each snapshot of a range has changed."""
