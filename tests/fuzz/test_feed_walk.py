@@ -5,7 +5,6 @@ rewrites and expiry. Longer walks: `make fuzz`. A failure prints how to repeat i
 """
 
 import os
-import shutil
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -15,15 +14,14 @@ from random import Random
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule
 
 from ducklake_core.model import TableVersion
 from ducklake_core.transaction import Transaction
 from tests.fixtures import feeds
 from tests.fixtures.extension_exceptions import unexplained
 from tests.fuzz.model import counted
-from tests.fuzz.places import Sessions, postgres_catalogs, sqlite_catalogs
-from tests.fuzz.test_walk import ACTORS, SEEDS, Act, Walk, walk_settings
+from tests.fuzz.test_walk import ACTORS, SEEDS, Act, Walk, run_walks, walk_settings
 
 STEPS = int(os.environ.get("FUZZ_STEPS", "14"))
 
@@ -168,20 +166,4 @@ def contiguous(snapshots: list[int]) -> list[list[int]]:
 @pytest.mark.timeout(0)  # `make fuzz` takes as long as it is told to
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_states_and_changes_agree_after_every_step(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
-    sessions = Sessions()
-    catalogs = (
-        sqlite_catalogs(tmp_path)
-        if kind == "sqlite"
-        else postgres_catalogs(tmp_path, request.getfixturevalue("postgres_server"))
-    )
-    try:
-        with catalogs as make:
-
-            class WalkHere(FeedWalk):
-                make_catalog = staticmethod(make)
-
-            WalkHere.sessions = sessions
-            run_state_machine_as_test(WalkHere, settings=settings(walk_settings(), stateful_step_count=STEPS))
-    finally:
-        sessions.close()
-        shutil.rmtree(tmp_path, ignore_errors=True)
+    run_walks(FeedWalk, request, tmp_path, kind, settings(walk_settings(), stateful_step_count=STEPS))

@@ -45,6 +45,14 @@ STEPS = int(os.environ.get("FUZZ_STEPS", "10"))
 
 DEFAULT_LIMIT = 10
 
+# Tables with no inlined table yet, whose columns have changed. When an insert by the extension makes the inlined one,
+# it notes no schema version for it: sessions opened after the next change of any table take its columns for older ones,
+# and read nulls. Ours notes one (tests/differential/test_inserts.py).
+ALTERED_BEFORE_INLINED = """
+    SELECT table_id FROM ducklake_column WHERE table_id NOT IN (SELECT table_id FROM ducklake_inlined_data_tables)
+    GROUP BY table_id HAVING min(begin_snapshot) < max(begin_snapshot) OR max(end_snapshot) IS NOT NULL
+"""
+
 
 class Walk(RuleBasedStateMachine):
     """One lake with up to two tables, and everything its snapshots should hold."""
@@ -319,7 +327,7 @@ class Walk(RuleBasedStateMachine):
         return lambda tx: tx.update(name, {column: value}, where.sql), sql
 
     def _step(self, actor: str, acts: "list[Act]") -> None:
-        if actor == "us":
+        if actor == "us" or self.catalog.query(ALTERED_BEFORE_INLINED):
             with self.lake.transaction() as tx:
                 for ours, _ in acts:
                     ours(tx)
@@ -448,23 +456,24 @@ Act = tuple[Callable[[Transaction], object], str]
 @pytest.mark.timeout(0)  # `make fuzz` takes as long as it is told to
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_every_reader_sees_the_same_after_every_step(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    run_walks(Walk, request, tmp_path, kind, walk_settings())
+
+
+def run_walks(walk: type["Walk"], request: pytest.FixtureRequest, directory: Path, kind: str, chosen: settings) -> None:
+    """Run walks on one kind of catalog, with two DuckDB processes that look on; leave nothing behind."""
     sessions = Sessions()
     catalogs = (
-        sqlite_catalogs(tmp_path)
+        sqlite_catalogs(directory)
         if kind == "sqlite"
-        else postgres_catalogs(tmp_path, request.getfixturevalue("postgres_server"))
+        else postgres_catalogs(directory, request.getfixturevalue("postgres_server"))
     )
     try:
         with catalogs as make:
-
-            class WalkHere(Walk):
-                make_catalog = staticmethod(make)
-
-            WalkHere.sessions = sessions
-            run_state_machine_as_test(WalkHere, settings=walk_settings())
+            here = type("WalkHere", (walk,), {"make_catalog": staticmethod(make), "sessions": sessions})
+            run_state_machine_as_test(here, settings=chosen)
     finally:
         sessions.close()
-        shutil.rmtree(tmp_path, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def walk_settings() -> settings:
