@@ -43,8 +43,6 @@ ACTORS = st.sampled_from(["us", "duckdb", "duckdb that was open"])
 TEST_WALKS = int(os.environ.get("FUZZ_WALKS", "4"))
 STEPS = int(os.environ.get("FUZZ_STEPS", "10"))
 
-DEFAULT_LIMIT = 10
-
 # Tables with no inlined table yet, whose columns have changed. When an insert by the extension makes the inlined one,
 # it notes no schema version for it: sessions opened after the next change of any table take its columns for older ones,
 # and read nulls. Ours notes one (tests/differential/test_inserts.py).
