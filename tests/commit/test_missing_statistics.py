@@ -1,14 +1,11 @@
 """A table with rows but without its statistics row, as a careless writer leaves it: row ids and bounds stay right."""
 
-import sqlite3
-from contextlib import closing
-
-import psycopg
 import pytest
 
 from ducklake_core import Lake
-from tests.fixtures.catalogs import Catalog, SqliteCatalog
+from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
+from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle
 
 STATISTICS = ("ducklake_table_stats", "ducklake_table_column_stats")
@@ -69,12 +66,3 @@ def test_delete_and_update_need_no_statistics(careless: Catalog, oracle: Oracle)
     oracle.attach(careless.attach)
     assert oracle.query("SELECT i FROM t WHERE i < 302 ORDER BY i") == [(5,), (301,)]
     assert oracle.query("SELECT count(*), count(DISTINCT rowid) FROM t") == [(21, 21)]
-
-
-def run(catalog: Catalog, statement: str) -> None:
-    if isinstance(catalog, SqliteCatalog):
-        with closing(sqlite3.connect(catalog.path)) as connection, connection:
-            connection.execute(statement)
-    else:
-        with psycopg.connect(catalog.database.conninfo) as server:
-            server.execute(statement.encode())

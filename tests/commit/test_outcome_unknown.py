@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -13,10 +15,10 @@ from tenacity import stop_after_attempt, wait_none
 from ducklake_core import Lake
 from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.errors import CommitOutcomeUnknown
-from ducklake_core.model import Epoch
+from ducklake_core.model import Epoch, Snapshot
 from ducklake_core.retries import commit_retries
 from tests.fixtures.catalogs import PostgresCatalog
-from tests.fixtures.consistency import check_lake, stored_files
+from tests.fixtures.consistency import check_lake
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import DEADLINE_SECONDS, Fate, Proxy, run_proxy
 
@@ -71,21 +73,29 @@ def test_epoch_is_committed_exactly_once(
 
 
 @BOTH
+@pytest.mark.parametrize("is_epoch", [True, False], ids=["epoch", "append"])
 def test_old_commit_that_lands_after_the_check_and_a_new_attempt_never_both_win(
-    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+    catalog: PostgresCatalog,
+    proxy: Proxy,
+    lake: Lake,
+    rows: pa.Table,
+    is_epoch: bool,  # noqa: FBT001 # a parameter of pytest
 ) -> None:
     proxy.lose(Fate.HOLD_REQUEST)
-    results: list[CommitResult] = []
-    committing = threading.Thread(target=lambda: results.append(commit(lake, rows)))
+    results: list[CommitResult | Snapshot | None] = []
+    act = partial(commit, lake, rows) if is_epoch else partial(lake.append, "t", rows)
+    committing = threading.Thread(target=lambda: results.append(act()))
 
     committing.start()
     wait_until(proxy.held.is_set)
-    wait_until(lambda: has_blocked_session(catalog))  # the new attempt has read the ledger and waits for the old one
+    wait_until(lambda: has_blocked_session(catalog))  # the new attempt has looked and waits for the old one
     proxy.release()
     committing.join(DEADLINE_SECONDS)
 
     assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
-    assert [r.replayed for r in results] == [False]
+    [result] = results
+    assert result is not None
+    assert not (isinstance(result, CommitResult) and result.replayed)
     check_lake(catalog)
 
 
@@ -120,25 +130,50 @@ def test_append_finds_its_snapshot_after_a_lost_reply(
 
 
 @BOTH
-def test_append_whose_commit_got_lost_says_so_and_removes_no_file(
+def test_append_whose_commit_got_lost_is_made_again(
     catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
 ) -> None:
     proxy.lose(Fate.LOSE_REQUEST)
-    files = 0 if rows is FEW else 1
 
-    with pytest.raises(CommitOutcomeUnknown):
-        lake.append("t", rows)
+    lake.append("t", rows)
 
-    assert ids_of(catalog) == [-1]
-    assert len(stored_files(catalog)) == files
-    check_lake(catalog, orphans=files)
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    check_lake(catalog)
 
 
 @BOTH
-def test_append_is_not_tried_again_when_nobody_can_tell_what_became_of_it(
+@pytest.mark.parametrize("fate", [Fate.LOSE_REQUEST, Fate.LOSE_REPLY], ids=lambda fate: fate.value)
+def test_one_append_after_the_other_is_made_once_whatever_gets_lost(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, fate: Fate
+) -> None:
+    """From the third on all of a commit is one message, which guesses the head."""
+    for _ in range(4):
+        proxy.lose(fate)
+        lake.append("t", rows)
+
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist() * 4])
+    check_lake(catalog)
+
+
+@BOTH
+def test_append_finds_its_snapshot_when_the_server_is_there_again(
     catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
 ) -> None:
-    proxy.lose(Fate.LOSE_REPLY, then_refuse=1)
+    proxy.lose(Fate.LOSE_REPLY, then_refuse=2)
+
+    snapshot = lake.append("t", rows)
+
+    assert snapshot is not None
+    assert lake.snapshots()[-1].snapshot_id == snapshot.snapshot_id
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    check_lake(catalog)
+
+
+@BOTH
+def test_append_says_so_and_removes_no_file_when_nobody_can_tell_what_became_of_it(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+) -> None:
+    proxy.lose(Fate.LOSE_REPLY, then_refuse=1000)
 
     with pytest.raises(CommitOutcomeUnknown):
         lake.append("t", rows)
@@ -147,36 +182,47 @@ def test_append_is_not_tried_again_when_nobody_can_tell_what_became_of_it(
     check_lake(catalog)
 
 
-def test_held_commit_of_an_append_keeps_its_file(catalog: PostgresCatalog, proxy: Proxy, lake: Lake) -> None:
-    proxy.lose(Fate.HOLD_REQUEST)
-
-    with pytest.raises(CommitOutcomeUnknown):
-        lake.append("t", MANY)
-    proxy.release()
-
-    assert ids_of(catalog) == sorted([-1, *MANY["id"].to_pylist()])
-    check_lake(catalog)
-
-
 def test_snapshot_of_another_writer_is_not_taken_for_ours(catalog: PostgresCatalog, proxy: Proxy, lake: Lake) -> None:
+    proxy.lose(Fate.LOSE_REQUEST)
+    before_trying_again(lake, lambda: other_append(catalog))
+
+    snapshot = lake.append("t", {"id": [8]})
+
+    assert snapshot is not None
+    assert lake.table("t", at=snapshot.snapshot_id - 1).count() == 2
+    assert ids_of(catalog) == [-1, 7, 8]
+
+
+def test_snapshot_that_may_be_another_writer_s_is_not_taken_for_ours(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake
+) -> None:
     """Both plan the same snapshot row: their clocks are behind that of the head's writer."""
     catalog_time = lake.snapshots()[-1].snapshot_time
     lake.committer._clock = lambda: catalog_time
     proxy.lose(Fate.LOSE_REQUEST)
-    settle = lake.committer._settle
+    before_trying_again(lake, lambda: other_append(catalog, lambda: catalog_time))
 
-    def other_commits_first(*arguments: object) -> CommitResult:
-        with Lake.open(catalog.url) as other:
-            other.committer._clock = lambda: catalog_time
-            other.append("t", {"id": [7]})
-        return settle(*arguments)  # type: ignore[arg-type] # passed on as they came
-
-    lake.committer._settle = other_commits_first  # type: ignore[method-assign,assignment] # between the loss and the check
-
-    with pytest.raises(CommitOutcomeUnknown):
+    with pytest.raises(CommitOutcomeUnknown, match="snapshot 3 looks like ours, but may be another's"):
         lake.append("t", {"id": [8]})
 
     assert ids_of(catalog) == [-1, 7]
+
+
+def test_snapshot_that_has_expired_meanwhile_leaves_the_doubt(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake
+) -> None:
+    def other_appends_and_expires_ours() -> None:
+        other_append(catalog)
+        with psycopg.connect(catalog.database.conninfo) as connection:
+            connection.execute("DELETE FROM ducklake_snapshot WHERE snapshot_id = 3")
+
+    proxy.lose(Fate.LOSE_REPLY)
+    before_trying_again(lake, other_appends_and_expires_ours)
+
+    with pytest.raises(CommitOutcomeUnknown, match="snapshot 3 has expired, if it was there"):
+        lake.append("t", {"id": [8]})
+
+    assert ids_of(catalog) == [-1, 7, 8]
 
 
 def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: PostgresCatalog, lake: Lake) -> None:
@@ -210,6 +256,17 @@ def landing_then(act: Callable[[], None]) -> Callable[..., None]:
 
 def commit(lake: Lake, rows: pa.Table) -> CommitResult:
     return lake.commit_epoch(Epoch("s", 1, "q", "r", continues_run=True), lambda tx: tx.append("t", rows))
+
+
+def before_trying_again(lake: Lake, act: Callable[[], None]) -> None:
+    """Let something happen after an attempt has failed."""
+    lake.committer._retries = commit_retries(lambda _: act(), stop_after_attempt(5), wait_none())
+
+
+def other_append(catalog: PostgresCatalog, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    with Lake.open(catalog.url) as other:
+        other.committer._clock = clock
+        other.append("t", {"id": [7]})
 
 
 def ids_of(catalog: PostgresCatalog) -> list[int]:

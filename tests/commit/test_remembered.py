@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.errors import StreamFenced
+from ducklake_core.model import Epoch
 from tests.fixtures.catalogs import Catalog, SqliteCatalog
 from tests.fixtures.consistency import check_lake
+from tests.fixtures.databases import run
 
 
 @pytest.fixture
@@ -86,6 +89,48 @@ def test_a_head_that_only_looks_the_same_after_a_restore_is_read_anew(tmp_path: 
         lake.append("t", {"id": [7]})
 
     assert row_ids(SqliteCatalog(path, f"{tmp_path}/data/")) == list(range(8))
+
+
+def test_a_head_with_another_time_is_read_anew(catalog_in_use: Catalog) -> None:
+    """As after a restore from a backup in which another has made as many snapshots since."""
+    with Lake.open(catalog_in_use.url) as lake:
+        append_three(lake)
+        run(catalog_in_use, "UPDATE ducklake_snapshot SET snapshot_time = '2001-01-01 00:00:00+00'")
+        run(catalog_in_use, "UPDATE ducklake_table_stats SET next_row_id = 90")
+        lake.forget()
+
+        lake.append("t", {"id": [7]})
+
+    assert row_ids(catalog_in_use) == [0, 1, 2, 90]
+
+
+def test_snapshot_ids_that_have_expired_are_not_taken_again(catalog_in_use: Catalog) -> None:
+    with Lake.open(catalog_in_use.url) as lake, Lake.open(catalog_in_use.url) as other:
+        append_three(lake)
+        [expired, head] = [other.append("t", {"id": [i]}) for i in (8, 9)]
+        assert expired is not None
+        assert head is not None
+        for table in ("ducklake_snapshot", "ducklake_snapshot_changes"):
+            run(catalog_in_use, f"DELETE FROM {table} WHERE snapshot_id = {expired.snapshot_id}")
+
+        made = lake.append("t", {"id": [7]})
+
+    assert made is not None
+    assert made.snapshot_id == head.snapshot_id + 1
+    assert row_ids(catalog_in_use) == list(range(6))
+
+
+def test_a_stream_that_another_run_has_taken_over_is_fenced(catalog_in_use: Catalog) -> None:
+    """By an empty epoch: the head is what it was."""
+    with Lake.open(catalog_in_use.url) as lake, Lake.open(catalog_in_use.url) as other:
+        for batch_id in range(3):
+            lake.commit_epoch(Epoch("s", batch_id, "q", "r"), lambda tx: tx.append("t", {"id": [1]}))
+        other.commit_epoch(Epoch("s", 3, "q", "another run"), lambda _: None)
+
+        with pytest.raises(StreamFenced):
+            lake.commit_epoch(Epoch("s", 3, "q", "r", continues_run=True), lambda tx: tx.append("t", {"id": [2]}))
+
+        assert lake.table("t").count() == 3
 
 
 def append_three(lake: Lake, **others: str) -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from ducklake_core.model import Column
 from ducklake_core.spec.inlined import find_uninlinable, inlined_type
-from tests.differential.test_text_against_duckdb import execute
 from tests.fixtures.by_hand import duckdb_type
 from tests.fixtures.catalogs import Catalog, SqliteCatalog
+from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle, OracleError
 from tests.fixtures.values import SCALAR_TYPES, column_of
 
@@ -32,7 +32,7 @@ def test_every_type_is_declared_as_the_extension_does(oracle: Oracle, catalog: C
     oracle.detach()
 
     ours = ["BIGINT"] * 3 + [inlined_type(column, DIALECTS[catalog.name]) for column in columns]
-    execute(catalog, f"CREATE TABLE mine ({', '.join(f'c{i} {type_}' for i, type_ in enumerate(ours))})")
+    run(catalog, f"CREATE TABLE mine ({', '.join(f'c{i} {type_}' for i, type_ in enumerate(ours))})")
 
     assert declared_types(catalog, "mine") == declared_types(catalog, "ducklake_inlined_data_1_1")
 

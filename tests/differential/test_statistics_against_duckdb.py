@@ -8,13 +8,13 @@ from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import build_column, build_columns
 from tests.differential.test_text_against_duckdb import (
     EXPRESSIONS,
-    execute,
     node_of_column,
     shapes_of,
     sql_literal,
 )
 from tests.fixtures.by_hand import duckdb_type
 from tests.fixtures.catalogs import Catalog
+from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.values import SCALAR_TYPES, column_of, sample_array
 
@@ -97,7 +97,7 @@ def test_our_bounds_of_strings_with_nul_do_not_mislead_the_extension(oracle: Ora
     oracle.execute("CREATE TABLE t (a VARCHAR)")
     oracle.execute("INSERT INTO t VALUES ('x' || chr(0) || 'y')")
     oracle.detach()
-    execute(catalog, f"UPDATE ducklake_table_column_stats SET min_value = {sql_literal(ours.min_value)}")
+    run(catalog, f"UPDATE ducklake_table_column_stats SET min_value = {sql_literal(ours.min_value)}")
 
     oracle.attach(catalog.attach, data_inlining_row_limit=1000)
     oracle.execute("INSERT INTO t VALUES ('m')")

@@ -24,6 +24,7 @@ from ducklake_core.spec.types import TypeNode, arrow_type, build_column
 from tests.fixtures.by_hand import duckdb_type
 from tests.fixtures.catalogs import Catalog, PostgresCatalog, SqliteCatalog
 from tests.fixtures.copied import read_copied
+from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array, type_nodes
 
@@ -227,7 +228,7 @@ def test_the_extension_reads_what_we_inlined(oracle: Oracle, catalog: Catalog) -
 
     for number, type_ in enumerate(SCALAR_TYPES, start=1):
         replace_rows(catalog, f"ducklake_inlined_data_{number}_{number}", list(shapes[type_].values()))
-    execute(catalog, "UPDATE ducklake_table_column_stats SET min_value = NULL, max_value = NULL, contains_null = NULL")
+    run(catalog, "UPDATE ducklake_table_column_stats SET min_value = NULL, max_value = NULL, contains_null = NULL")
 
     oracle.attach(catalog.attach)
     for number, type_ in enumerate(SCALAR_TYPES, start=1):
@@ -256,13 +257,3 @@ def replace_rows(catalog: Catalog, table: str, columns_: list[tuple[Column, pa.A
                 cursor.execute(f"DELETE FROM {table}".encode())
                 with cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)".encode()) as copy:
                     copy.write(copy_buffer(cells))
-
-
-def execute(catalog: Catalog, statement: str) -> None:
-    match catalog:
-        case SqliteCatalog():
-            with closing(sqlite3.connect(catalog.path)) as connection, connection:
-                connection.execute(statement)
-        case PostgresCatalog():
-            with psycopg.connect(catalog.database.conninfo) as client:
-                client.execute(statement.encode())

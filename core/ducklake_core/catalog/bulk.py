@@ -22,7 +22,12 @@ BULK_ROWS = 100
 
 def is_bulk(session: Session, write: InsertInlined) -> bool:
     """Tell whether rows go this way; else they are one of the statements of the commit."""
-    return write.row_count > BULK_ROWS or not session.takes_row_arrays
+    return not is_few(session, write.row_count)
+
+
+def is_few(session: Session, row_count: int) -> bool:
+    """Tell whether PostgreSQL takes so many rows as one parameter."""
+    return row_count <= BULK_ROWS and session.takes_row_arrays
 
 
 def encode_ahead(session: Session, rows: InlinedRows) -> None:
@@ -30,8 +35,7 @@ def encode_ahead(session: Session, rows: InlinedRows) -> None:
     if session.dialect.name == "sqlite":
         rows.encoded(_encode_rows)
     else:
-        is_few = rows.rows.num_rows <= BULK_ROWS and session.takes_row_arrays
-        rows.encoded(encode_few if is_few else _encode_cells)
+        rows.encoded(encode_few if is_few(session, rows.rows.num_rows) else _encode_cells)
 
 
 def insert_rows(session: Session, write: InsertInlined) -> None:

@@ -2,12 +2,15 @@
 
 One attempt is one transaction: read the head, decide by ledger and conflicts, plan, write, commit. Losing the snapshot
 id to another commit is contention: a new attempt on the new head. Files are written before and never again.
+
+An attempt whose COMMIT got no answer may have landed, or may land still. A new one looks for it by the ledger or by its
+snapshot. If it is not there, both want the same snapshot id, and only one can have it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -18,7 +21,8 @@ from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
-from ducklake_core.catalog.head import Remembered, read_head, remember
+from ducklake_core.catalog.dialects import is_wrong_guess
+from ducklake_core.catalog.head import Remembered, guess_head, read_head, remember
 from ducklake_core.catalog.statements import statements_of_all
 from ducklake_core.errors import (
     CatalogUnavailable,
@@ -32,7 +36,7 @@ from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SnapshotId, TableI
 from ducklake_core.plan.commit import HeadState, changes_of, plan_commit
 from ducklake_core.plan.conflicts import find_conflict, mark_renames
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
-from ducklake_core.plan.staged import Staged, StagedTable
+from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, InsertInlined
 from ducklake_core.retries import commit_retries
 from ducklake_core.spec.changes import parse_changes
@@ -55,10 +59,13 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """A plan that was written, and the database's number for its transaction, where it has one."""
+    """A snapshot that was written. `has_own_time`: it is later than the one before, so that no one else's is the same.
+
+    Two clocks that agree to the microsecond aside.
+    """
 
     snapshot: Snapshot
-    transaction_id: int | None
+    has_own_time: bool
 
 
 class Pending(Protocol):
@@ -114,18 +121,18 @@ class Committer:
         try:
             with self.database.write() as session:
                 return self._commit_once(session, staged, pending, attempted)
-        except CommitOutcomeUnknown as error:
-            return self._settle(error, staged, attempted[-1] if attempted else None)
         except DuckLakeError:
             raise
         except Exception as error:  # classified by its type, then raised
+            if is_wrong_guess(error):
+                return self._attempt(staged, pending, attempted)  # what was remembered is forgotten: it reads the head
             raise _classify(self.database, error) from error
 
     def _commit_once(
         self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted]
     ) -> CommitResult:
         remembered, self._remembered = self._remembered, None
-        found = read_head(session, staged, remembered)
+        found = guess_head(session, staged, remembered) or read_head(session, staged, remembered)
         head, entry = found.state, found.entry
         faults.at("after_head_read")
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
@@ -134,17 +141,22 @@ class Committer:
                 return CommitResult(own)  # a COMMIT whose reply was lost has landed
             log.info("epoch_replayed", extra={"epoch": staged.epoch.batch_id, "stream": staged.epoch.stream})
             return CommitResult(None, replayed=True)
+        if pending.in_doubt and staged.epoch is None:
+            own = _find_own(session, staged.info, head.snapshot, attempted)
+            if own is not None:
+                return CommitResult(own)
         staged = self._rebase(session, staged, head)
         if head.snapshot.snapshot_id != staged.base.snapshot_id and not staged.is_append_only:
             staged = pending.finish(SnapshotId(head.snapshot.snapshot_id + 1))
         now = max(self._clock(), head.snapshot.snapshot_time)
         plan = None if staged.is_empty else plan_commit(staged, head, now)
         if plan is not None:
-            attempted.append(Attempted(plan.snapshot, found.transaction_id))
-        closing = _ledger_writes(session, staged, plan, entry, now)
-        _write(session, plan, closing, pending)
+            attempted.append(Attempted(plan.snapshot, now > head.snapshot.snapshot_time))
+        written = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)
+        closing = [] if written is None else [ledger.entry_write(session, written, exists=entry is not None)]
+        _write(session, plan, pending, [] if found.guard is None else [found.guard], closing)
         if plan is not None:
-            self._remembered = remember(plan, found, remembered)
+            self._remembered = remember(plan, found, remembered, written)
         return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
 
     def _rebase(self, session: Session, staged: Staged, state: HeadState) -> Staged:
@@ -207,34 +219,29 @@ class Committer:
                 moved[before.table_id] = now
         return moved
 
-    def _settle(self, error: CommitOutcomeUnknown, staged: Staged, last: Attempted | None) -> CommitResult:
-        """Find out whether a COMMIT whose reply was lost has landed."""
-        if staged.epoch is not None:
-            # The ledger knows: a new attempt reads it, and its row lock keeps both from winning.
-            raise CatalogUnavailable(str(error)) from error
-        if last is not None and last.transaction_id is not None:
-            try:
-                with self.database.read() as session:
-                    query = queries.transaction_status(session.tables)
-                    [[status]] = session.query(query, transaction_id=last.transaction_id)
-            except Exception as failure:  # whatever it was, the doubt remains
-                raise error from failure  # not a reason to try again: the rows might come twice
-            if status == "committed":
-                return CommitResult(last.snapshot)
-        raise error
 
-
-def _ledger_writes(
-    session: Session, staged: Staged, plan: CommitPlan | None, entry: LedgerEntry | None, now: datetime
-) -> list[Statement]:
-    epoch = staged.epoch
-    if epoch is None:
-        return []
+def _ledger_entry(epoch: Epoch, staged: Staged, plan: CommitPlan | None, now: datetime) -> LedgerEntry:
     rows = sum(r.rows.num_rows for t in staged.tables for r in t.writes.inlined)
     rows += sum(f.record_count for t in staged.tables for f in t.writes.files)
     snapshot_id = plan.snapshot.snapshot_id if plan else None
-    new = LedgerEntry(epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id, snapshot_id, rows, now)
-    return [ledger.entry_write(session, new, exists=entry is not None)]
+    return LedgerEntry(epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id, snapshot_id, rows, now)
+
+
+def _find_own(session: Session, info: CommitInfo, head: Snapshot, attempted: Sequence[Attempted]) -> Snapshot | None:
+    """Return the snapshot of an attempt whose COMMIT has landed; None when another has its id, or no one so far."""
+    for one in attempted:
+        snapshot_id = one.snapshot.snapshot_id
+        if snapshot_id > head.snapshot_id:
+            continue
+        rows = session.query(queries.snapshot_and_changes(session.tables), snapshot=snapshot_id)
+        own = replace(one.snapshot, author=info.author, message=info.message, extra_info=info.extra_info)
+        if rows and reader.snapshot_of(rows[0]) != own:
+            continue
+        if not rows or not one.has_own_time:
+            reason = "looks like ours, but may be another's" if rows else "has expired, if it was there"
+            raise CommitOutcomeUnknown(f"the connection was lost at COMMIT, and snapshot {snapshot_id} {reason}")
+        return one.snapshot
+    return None
 
 
 def _made(attempted: Attempted, epoch: Epoch, entry: LedgerEntry | None) -> bool:
@@ -243,7 +250,13 @@ def _made(attempted: Attempted, epoch: Epoch, entry: LedgerEntry | None) -> bool
     return entry is not None and (entry.run_id, entry.snapshot_id, entry.committed_at) == mine
 
 
-def _write(session: Session, plan: CommitPlan | None, closing: list[Statement], pending: Pending) -> None:
+def _write(
+    session: Session,
+    plan: CommitPlan | None,
+    pending: Pending,
+    opening: Sequence[Statement],
+    closing: Sequence[Statement],
+) -> None:
     writes = plan.writes if plan else ()
     created = {w.name for w in writes if isinstance(w, CreateInlinedTable)}
     bulk = [w for w in writes if isinstance(w, InsertInlined) and is_bulk(session, w)]
@@ -259,9 +272,11 @@ def _write(session: Session, plan: CommitPlan | None, closing: list[Statement], 
     faults.at("before_commit")
     was_in_doubt, pending.in_doubt = pending.in_doubt, True
     try:
-        session.write_and_commit(statements_of_all(session, first), lambda: statements_of_all(session, rest) + closing)
-    except CommitOutcomeUnknown:
-        raise
+        session.write_and_commit(
+            [*opening, *statements_of_all(session, first)], lambda: [*statements_of_all(session, rest), *closing]
+        )
+    except CommitOutcomeUnknown as error:
+        raise CatalogUnavailable(str(error)) from error  # the doubt remains: see `_commit_once`
     except Exception:  # the database refused; an interrupt is no Exception and leaves the doubt
         pending.in_doubt = was_in_doubt
         raise

@@ -28,7 +28,6 @@ class CatalogDialect:
     table_exists: str  # SQL that answers for the name bound as `name`
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     has_pipeline: bool  # several statements travel in one round trip
-    has_transaction_status: bool  # another session can ask whether a transaction has committed
 
 
 def driver_error(error: BaseException) -> BaseException:
@@ -45,6 +44,11 @@ def _pg_contention(error: BaseException) -> bool:
 
 def _pg_transient(error: BaseException) -> bool:
     return isinstance(driver_error(error), (psycopg.OperationalError, psycopg.InterfaceError))
+
+
+def is_wrong_guess(error: BaseException) -> bool:
+    """Tell whether the database has found that the head is not what `queries.guard` was given."""
+    return isinstance(driver_error(error), pg.DivisionByZero)
 
 
 def _pg_missing(error: BaseException) -> bool:
@@ -92,7 +96,6 @@ DIALECTS: Mapping[str, CatalogDialect] = {
             "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
         ),
         has_pipeline=True,
-        has_transaction_status=True,
     ),
     "sqlite": CatalogDialect(
         name="sqlite",
@@ -106,6 +109,5 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
         stored_columns=None,
         has_pipeline=False,
-        has_transaction_status=False,
     ),
 }

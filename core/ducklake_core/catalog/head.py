@@ -1,6 +1,7 @@
-"""Reads what a commit is planned on: the head, the statistics of its tables, the ledger's entry. One round trip.
+"""Finds what a commit is planned on: the head, the statistics of its tables, the ledger's entry.
 
-While the database looks them up, the rows are measured and encoded: neither depends on the head.
+Read in one round trip; while the database looks them up, the rows are measured and encoded, which do not depend on it.
+Or guessed: whoever was the last to commit knows all of it, and lets the database check that with the commit itself.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ducklake_core.catalog import ledger, queries, reader
-from ducklake_core.catalog.bulk import encode_ahead
+from ducklake_core.catalog.bulk import encode_ahead, is_few
 from ducklake_core.catalog.database import Row, Session, Statement
-from ducklake_core.model import LedgerEntry, Snapshot, TableId, TableStats
+from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableStats
 from ducklake_core.plan.commit import HeadState
 from ducklake_core.plan.staged import Staged
 from ducklake_core.plan.writes import CommitPlan
@@ -21,23 +22,25 @@ from ducklake_core.plan.writes import CommitPlan
 class Remembered:
     """What our last commit left behind: it is there as long as the head is that commit's snapshot.
 
-    Whatever writes statistics makes a snapshot, and its row, with its time, is no one else's.
+    Whatever writes statistics makes a snapshot, and its row, with its time, is no one else's. `entry`: what it wrote
+    into the ledger, if it was an epoch.
     """
 
     head: Snapshot
     stats: Mapping[TableId, TableStats] = field(default_factory=dict)
+    entry: LedgerEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a commit is planned on. `transaction_id`: the database's number for this transaction, where it has one."""
+    """What a commit is planned on. `guard`: the statement that fails where it was guessed wrong; None: it was read."""
 
     state: HeadState
     entry: LedgerEntry | None
-    transaction_id: int | None
+    guard: Statement | None = None
 
 
-def remember(plan: CommitPlan, found: Found, before: Remembered | None) -> Remembered:
+def remember(plan: CommitPlan, found: Found, before: Remembered | None, entry: LedgerEntry | None = None) -> Remembered:
     """Return what to remember of a commit that was made: statistics only as long as nobody else commits.
 
     Among several writers they would never be of use, and a wrong guess costs a round trip. A change of definitions may
@@ -48,7 +51,42 @@ def remember(plan: CommitPlan, found: Found, before: Remembered | None) -> Remem
     is_alone = before is not None and before.head == old
     is_plain = new.schema_version == old.schema_version
     has_own_time = new.snapshot_time > old.snapshot_time
-    return Remembered(new, plan.stats if is_alone and is_plain and has_own_time else {})
+    return Remembered(new, plan.stats if is_alone and is_plain and has_own_time else {}, entry)
+
+
+def guess_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found | None:
+    """Return what our last commit left behind, if rows can be added to it in one round trip; None: read the head."""
+    if remembered is None or not remembered.stats or not session.dialect.has_pipeline:
+        return None
+    head, table_ids = remembered.head, _changed_tables(staged)
+    is_later = head.snapshot_id >= staged.base.snapshot_id and head.schema_version == staged.base.schema_version
+    if not (table_ids and is_later and staged.is_append_only) or not all(
+        is_few(session, rows.rows.num_rows) for rows in staged.inlined
+    ):
+        return None
+    if not all(i in remembered.stats for i in table_ids) or not _is_next(staged.epoch, remembered.entry):
+        return None
+    state = HeadState(head, {i: remembered.stats[i] for i in table_ids}, staged.base)
+    entry = None if staged.epoch is None else remembered.entry
+    return Found(state, entry, _guard(session, head, entry))
+
+
+def _is_next(epoch: Epoch | None, entry: LedgerEntry | None) -> bool:
+    """Tell whether an epoch follows what the ledger has."""
+    if epoch is None:
+        return True
+    follower = (epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id - 1)
+    return entry is not None and follower == (entry.stream, entry.query_id, entry.run_id, entry.batch_id)
+
+
+def _guard(session: Session, head: Snapshot, entry: LedgerEntry | None) -> Statement:
+    values = {f"head_{name}": getattr(head, name) for name in queries.HEAD_COLUMNS}
+    if entry is None:
+        return Statement(queries.guard(session.tables), values)
+    values |= {f"entry_{name}": getattr(entry, name) for name in LedgerEntry.__slots__}
+    return Statement(
+        queries.guard(session.tables, ledger.ledger_tables(session.database.url.metadata_schema).epochs), values
+    )
 
 
 def read_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found:
@@ -60,8 +98,7 @@ def read_head(session: Session, staged: Staged, remembered: Remembered | None) -
     if staged.epoch is not None:
         statements.append(ledger.entry_query(session, staged.epoch.stream))
     heads, *results = session.run(statements, meanwhile=lambda: _work_ahead(session, staged))
-    rows = [row[:5] for row in heads]
-    snapshots = [reader.head_of(rows), *map(reader.snapshot_of, rows[1:])]
+    snapshots = [reader.head_of(heads), *map(reader.snapshot_of, heads[1:])]
     stats = _stats_of(missing, results)
     if len(missing) < len(table_ids):
         is_same = remembered is not None and remembered.head == snapshots[0]
@@ -70,7 +107,7 @@ def read_head(session: Session, staged: Staged, remembered: Remembered | None) -
         stats[table_id] = reader.recover_table_stats(session, table_id)
     base = snapshots[-1] if snapshots[-1].snapshot_id == staged.base.snapshot_id else None
     entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
-    return Found(HeadState(snapshots[0], stats, base), entry, next(iter(heads[0][5:]), None))
+    return Found(HeadState(snapshots[0], stats, base), entry)
 
 
 def _changed_tables(staged: Staged) -> list[TableId]:
@@ -79,9 +116,7 @@ def _changed_tables(staged: Staged) -> list[TableId]:
 
 
 def _head_query(session: Session, staged: Staged) -> Statement:
-    has_status = session.dialect.has_transaction_status
-    query = queries.head_base_and_transaction if has_status else queries.head_and_base
-    return Statement(query(session.tables), {"base": staged.base.snapshot_id})
+    return Statement(queries.head_and_base(session.tables), {"base": staged.base.snapshot_id})
 
 
 def _stats_queries(session: Session, table_ids: Sequence[TableId]) -> list[Statement]:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    exists,
     func,
     literal,
     literal_column,
@@ -24,6 +25,8 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 
 from ducklake_core.spec.tables import CatalogTables
+
+HEAD_COLUMNS = ("snapshot_id", "snapshot_time", "schema_version", "next_catalog_id", "next_file_id")
 
 
 def live_at(table: Table) -> ColumnElement[bool]:
@@ -49,15 +52,15 @@ def head_and_base(t: CatalogTables) -> Select[Any]:
 
 
 @cache
-def head_base_and_transaction(t: CatalogTables) -> Select[Any]:
-    """Each with PostgreSQL's number for the transaction that asks, by which its outcome can be learnt later."""
-    return head_and_base(t).add_columns(func.txid_current())
-
-
-@cache
-def transaction_status(_: CatalogTables) -> Select[Any]:
-    """What became of a PostgreSQL transaction: committed, aborted, in progress, or null when it is too long ago."""
-    return select(func.txid_status(bindparam("transaction_id", type_=BigInteger)))
+def guard(t: CatalogTables, epochs: Table | None = None) -> Select[Any]:
+    """Fail by a division by zero unless the head, and the ledger's entry where it is asked for, are those given."""
+    s, every = t.ducklake_snapshot, t.ducklake_snapshot.alias("every")
+    newest = select(func.max(every.c.snapshot_id)).scalar_subquery()
+    found: Select[Any] = select(literal_column("1") // func.count()).select_from(s)
+    found = found.where(s.c.snapshot_id == newest, *(s.c[name] == bindparam(f"head_{name}") for name in HEAD_COLUMNS))
+    if epochs is None:
+        return found
+    return found.where(exists().where(*(column == bindparam(f"entry_{column.name}") for column in epochs.columns)))
 
 
 @cache
@@ -66,6 +69,12 @@ def snapshots(t: CatalogTables) -> Select[Any]:
     s, c = t.ducklake_snapshot, t.ducklake_snapshot_changes
     columns = (s, c.c.changes_made, c.c.author, c.c.commit_message, c.c.commit_extra_info)
     return select(*columns).select_from(s.outerjoin(c, s.c.snapshot_id == c.c.snapshot_id)).order_by(s.c.snapshot_id)
+
+
+@cache
+def snapshot_and_changes(t: CatalogTables) -> Select[Any]:
+    """The same of the one bound as `snapshot`."""
+    return snapshots(t).where(t.ducklake_snapshot.c.snapshot_id == bindparam("snapshot"))
 
 
 @cache
