@@ -100,7 +100,8 @@ def _template(kinds: tuple[_Kind, ...]) -> tuple[np.ndarray, list[str]]:
 
 
 def _split(data: bytes, width: int) -> list[bytes]:
-    return [data[start : start + width] for start in range(0, len(data), width)]
+    pieces: list[bytes] = np.frombuffer(data, f"V{width}").tolist()
+    return pieces
 
 
 # ----------------------------------------------------------------------------------------- encoders
