@@ -121,6 +121,17 @@ def test_epoch_costs_no_round_trip_more(proxy: Proxy, lake: Lake) -> None:
     assert proxy.round_trips == without == 2
 
 
+def test_epochs_without_rows_between_cost_no_round_trip_more(proxy: Proxy, lake: Lake) -> None:
+    for batch_id in range(3):
+        lake.commit_epoch(Epoch("s", batch_id, "q", "r"), lambda tx: tx.append("t", rows(10)))
+    lake.commit_epoch(Epoch("s", 3, "q", "r"), lambda _: None)
+    proxy.forget_counts()
+
+    lake.commit_epoch(Epoch("s", 4, "q", "r"), lambda tx: tx.append("t", rows(10)))
+
+    assert proxy.round_trips == 2
+
+
 def named(statements: list[str]) -> list[str]:
     """Return each statement by the catalog table it is about."""
     return [_name(s) for s in statements]

@@ -40,18 +40,23 @@ class Found:
     guard: Statement | None = None
 
 
-def remember(plan: CommitPlan, found: Found, before: Remembered | None, entry: LedgerEntry | None = None) -> Remembered:
+def remember(
+    plan: CommitPlan | None, found: Found, before: Remembered | None, entry: LedgerEntry | None = None
+) -> Remembered:
     """Return what to remember of a commit that was made: statistics only as long as nobody else commits.
 
     Among several writers they would never be of use, and a wrong guess costs a round trip. A change of definitions may
     write statistics in other ways. And a clock behind that of the head gives its time to every snapshot: after a
-    restore from a backup another's might look like ours.
+    restore from a backup another's might look like ours. An epoch without rows leaves everything as it was.
     """
-    old, new = found.state.snapshot, replace(plan.snapshot, changes=None)
-    is_alone = before is not None and before.head == old
+    old = found.state.snapshot
+    known = before.stats if before is not None and before.head == old else None
+    if plan is None:
+        return Remembered(old, known or {}, entry)
+    new = replace(plan.snapshot, changes=None)
     is_plain = new.schema_version == old.schema_version
     has_own_time = new.snapshot_time > old.snapshot_time
-    return Remembered(new, plan.stats if is_alone and is_plain and has_own_time else {}, entry)
+    return Remembered(new, plan.stats if known is not None and is_plain and has_own_time else {}, entry)
 
 
 def guess_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found | None:

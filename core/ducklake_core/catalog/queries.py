@@ -60,7 +60,8 @@ def guard(t: CatalogTables, epochs: Table | None = None) -> Select[Any]:
     found = found.where(s.c.snapshot_id == newest, *(s.c[name] == bindparam(f"head_{name}") for name in HEAD_COLUMNS))
     if epochs is None:
         return found
-    return found.where(exists().where(*(column == bindparam(f"entry_{column.name}") for column in epochs.columns)))
+    same = (column.is_not_distinct_from(bindparam(f"entry_{column.name}")) for column in epochs.columns)
+    return found.where(exists().where(*same))
 
 
 @cache
