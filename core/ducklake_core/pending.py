@@ -69,7 +69,7 @@ class PendingTable:
     def count_added(self) -> AddedCount:
         return AddedCount(
             inlined_rows=sum(a.rows.num_rows for a in self.added),
-            inlined_bytes=sum(a.rows.nbytes for a in self.added),
+            inlined_bytes=sum(a.rows.get_total_buffer_size() for a in self.added),
             files=len(self.files),
             file_rows=sum(f.record_count for f in self.files),
             file_bytes=sum(f.file_size_bytes for f in self.files),
@@ -110,7 +110,8 @@ class PendingTable:
         updated = [a for a in self.added if a.row_ids is not None and a.rows.num_rows]
         found = []
         if fresh:
-            rows = pa.concat_tables(fresh) if len(fresh) > 1 else fresh[0]
+            # They may differ in nullability.
+            rows = pa.concat_tables(fresh, promote_options="default") if len(fresh) > 1 else fresh[0]
             found.append(InlinedRows(rows, self.table.columns))
         found += [InlinedRows(a.rows, self.table.columns, a.row_ids) for a in updated]
         return found

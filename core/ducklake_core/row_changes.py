@@ -246,7 +246,8 @@ def _replaced(
     if change is None:
         return rows.take(keep), None if row_ids is None else row_ids[keep]
     order = np.argsort(np.concatenate([keep, hits]), kind="stable")
-    return pa.concat_tables([rows.take(keep), change(rows.take(hits))]).take(order), row_ids
+    parts = [rows.take(keep), change(rows.take(hits))]
+    return pa.concat_tables(parts, promote_options="default").take(order), row_ids  # they may differ in nullability
 
 
 def _change(table: TableVersion, values: Mapping[str, object]) -> Change:

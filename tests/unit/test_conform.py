@@ -127,12 +127,3 @@ def test_a_null_where_nulls_are_forbidden_is_refused_with_its_row() -> None:
 def test_types_that_only_duckdb_writes_are_refused() -> None:
     with pytest.raises(UnsupportedType, match="variant"):
         conform(pa.table({"v": [1]}), columns(v="variant"), NAME)
-
-
-def test_data_that_fits_leaves_its_nullability_and_metadata_behind() -> None:
-    field = pa.field("id", pa.int64(), nullable=False, metadata={"a": "b"})
-    data = pa.table({"id": [1]}, schema=pa.schema([field], metadata={"c": "d"}))
-
-    rows = conform(data, build_columns({"id": "int64"}), "t")
-
-    assert rows.schema.equals(pa.schema([("id", pa.int64())]), check_metadata=True)

@@ -24,13 +24,13 @@ from ducklake_core.spec.types import arrow_schema, arrow_type, is_list
 
 
 def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_missing: bool = False) -> pa.Table:
-    """Return the data with exactly the table's columns, in its order and types.
+    """Return the data with exactly the table's columns, in its order and types; its nullability may be the data's own.
 
     `fill_missing` gives columns that the data lacks their defaults, and fields of structs null; else they are an error.
     """
     if _has_same_shape(data.schema, columns):
         _refuse_values(data, columns, table_name)
-        return pa.Table.from_arrays(data.columns, schema=_shape_of(tuple(columns)).plain)
+        return data
     found = _match_names(data.column_names, columns, table_name)
     missing = [c.name for c in columns if c.name not in found]
     if missing and not fill_missing:
@@ -56,7 +56,6 @@ class _Shape:
     """What data of a table's exact columns looks like, and the columns whose values must be looked at all the same."""
 
     schema: pa.Schema
-    plain: pa.Schema  # the same without what belongs to the data alone: nullability and metadata
     checked: tuple[int, ...]
     alike: list[pa.Schema]  # the last one with the same names and types: data mostly comes as it came before
 
@@ -65,8 +64,7 @@ class _Shape:
 def _shape_of(columns: tuple[Column, ...]) -> _Shape:
     checked = (i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
     schema = arrow_schema(columns)
-    plain_schema = pa.schema(zip(schema.names, schema.types, strict=True))
-    return _Shape(schema, plain_schema, tuple(checked), [schema])
+    return _Shape(schema, tuple(checked), [schema])
 
 
 def _has_same_shape(schema: pa.Schema, columns: Sequence[Column]) -> bool:
