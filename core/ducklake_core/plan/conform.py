@@ -28,7 +28,11 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
 
     `fill_missing` gives columns that the data lacks their defaults, and fields of structs null; else they are an error.
     """
-    if _has_same_shape(data.schema, columns):
+    others = _other_types(data.schema, columns)
+    if others is not None:
+        for place in others:
+            array = conform_column(data.column(place), columns[place], table_name, fill_missing=fill_missing)
+            data = data.set_column(place, columns[place].name, array)
         _refuse_values(data, columns, table_name)
         return data
     found = _match_names(data.column_names, columns, table_name)
@@ -51,30 +55,36 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Shape:
-    """What data of a table's exact columns looks like, and the columns whose values must be looked at all the same."""
+    """What data of a table's exact columns looks like, and the columns whose values must be looked at all the same.
+
+    `last`: the last schema with the same names, and which of its columns have other types; data mostly comes as before.
+    """
 
     schema: pa.Schema
     checked: tuple[int, ...]
-    alike: list[pa.Schema]  # the last one with the same names and types: data mostly comes as it came before
+    last: tuple[pa.Schema, tuple[int, ...]]
 
 
 @per_object
 def _shape_of(columns: tuple[Column, ...]) -> _Shape:
     checked = (i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
     schema = arrow_schema(columns)
-    return _Shape(schema, tuple(checked), [schema])
+    return _Shape(schema, tuple(checked), (schema, ()))
 
 
-def _has_same_shape(schema: pa.Schema, columns: Sequence[Column]) -> bool:
+def _other_types(schema: pa.Schema, columns: Sequence[Column]) -> tuple[int, ...] | None:
+    """Return which columns of the data have another type than the table's; None when they have other names."""
     shape = _shape_of(tuple(columns))
-    if schema.equals(shape.alike[0]):
-        return True
-    is_same = bool(schema.names == shape.schema.names and schema.types == shape.schema.types)
-    if is_same:
-        shape.alike[0] = schema
-    return is_same
+    known, others = shape.last
+    if not schema.equals(known):
+        if schema.names != shape.schema.names:
+            return None
+        types = zip(schema.types, shape.schema.types, strict=True)
+        others = tuple(index for index, (one, other) in enumerate(types) if one != other)
+        shape.last = schema, others
+    return others
 
 
 def _refuse_values(data: pa.Table, columns: Sequence[Column], table_name: str) -> None:
