@@ -52,6 +52,7 @@ class Database:
         self.lock_timeout_seconds = lock_timeout_seconds
         self.tables: CatalogTables = catalog_tables(url.metadata_schema)
         self.dialect: CatalogDialect = DIALECTS[url.url.get_backend_name()]
+        self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
         return Database, (self.url, self.lock_timeout_seconds)
@@ -85,6 +86,8 @@ class Database:
 
     def close(self) -> None:
         """Close idle connections; the next session opens a new one."""
+        while self._idle:
+            self._idle.pop().close()
         if "engine" in self.__dict__:
             self.engine.dispose()
             del self.__dict__["engine"]
@@ -115,7 +118,8 @@ class Database:
 
     @contextmanager
     def _session(self, begin: str) -> Iterator[Session]:
-        with self._connect() as connection:
+        connection = self._connect()
+        try:
             session = Session(self, connection, begin)
             try:
                 yield session
@@ -123,19 +127,32 @@ class Database:
             except BaseException as error:  # an interrupt must roll back, too
                 session.abandon(error)
                 raise
+        except BaseException:
+            connection.close()
+            raise
+        self._put_back(connection)
 
-    @contextmanager
-    def _connect(self) -> Iterator[Connection]:
+    def _connect(self) -> Connection:
         try:
-            connection = self.engine.connect()
+            return self._idle.pop()
+        except IndexError:
+            pass
+        try:
+            return self.engine.connect()
         except Exception as error:  # only a database out of reach is renamed
             if self.dialect.is_transient(error):
                 raise CatalogUnavailable(
                     f"cannot connect to catalog '{self.url.shown}': {_first_line(error)}"
                 ) from error
             raise
-        with connection:
-            yield connection
+
+    def _put_back(self, connection: Connection) -> None:
+        """Keep a connection of PostgreSQL; SQLAlchemy itself has a transaction on those of SQLite."""
+        is_open = connection.engine is self.__dict__.get("engine")  # else `close` was called meanwhile
+        if is_open and self.dialect.has_pipeline and not self._idle:
+            self._idle.append(connection)
+        else:
+            connection.close()
 
 
 class Session:
