@@ -53,15 +53,17 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
     named = _Namer(task)
     held: list[Events] = []
     for events in _events(storage, task, task.columns, others=False, threads=threads):
+        kind = ChangeType.delete if events.is_delete else ChangeType.insert
+        if not task.net and not task.mixed:
+            yield named.record_batch(events, kind)
+            continue
         is_open = _is_open(task, events)
         if is_open.all():
             held.append(events)
             continue
         if is_open.any():
             held.append(events.filter(is_open))
-        closed = events.filter(~is_open)
-        kind = ChangeType.delete if events.is_delete else ChangeType.insert
-        yield named.record_batch(closed, np.full(len(closed), kind))
+        yield named.record_batch(events.filter(~is_open), kind)
     if held:
         yield from _settled(storage, task, held, named)
 
@@ -70,8 +72,6 @@ def _is_open(task: ChangeTask, events: Events) -> np.ndarray:
     """Return of which events the kind depends on others."""
     if task.net:
         return np.ones(len(events), bool)
-    if not task.mixed:
-        return np.zeros(len(events), bool)
     return np.isin(events.snapshots, list(task.mixed))
 
 
@@ -136,12 +136,13 @@ class _Namer:
         self._snapshots = np.array([snapshot for snapshot, _ in task.times], np.int64)
         self._times = pa.array([time for _, time in task.times], pa.timestamp("us", tz="UTC"))
 
-    def record_batch(self, events: Events, codes: np.ndarray) -> pa.RecordBatch:
-        places = np.searchsorted(self._snapshots, events.snapshots)
-        extra = [
-            change_type_array(codes),
-            pa.array(events.snapshots),
-            self._times.take(pa.array(places)),
-            pa.array(events.row_ids),
-        ]
+    def record_batch(self, events: Events, codes: np.ndarray | ChangeType) -> pa.RecordBatch:
+        """Return events with what they are, each by itself or all the same."""
+        kinds = pa.repeat(codes.name, len(events)) if isinstance(codes, ChangeType) else change_type_array(codes)
+        extra = [kinds, pa.array(events.snapshots), self._times_of(events.snapshots), pa.array(events.row_ids)]
         return pa.RecordBatch.from_arrays([*events.rows.columns, *extra], schema=self._schema)
+
+    def _times_of(self, snapshots: np.ndarray) -> pa.Array:
+        if snapshots.min() == snapshots.max():
+            return pa.repeat(self._times[np.searchsorted(self._snapshots, snapshots[0])], len(snapshots))
+        return self._times.take(pa.array(np.searchsorted(self._snapshots, snapshots)))

@@ -80,13 +80,24 @@ def read_file_changes(
         if wanted.is_empty:
             return
     request = ReadRequest(
-        columns, with_row_ids=True, with_snapshot_ids=is_partial, with_positions=True, table_columns=task.table_columns
+        columns,
+        with_row_ids=True,
+        with_snapshot_ids=is_partial,
+        with_positions=True,
+        table_columns=task.table_columns,
+        with_threads=len(task.files) == 1,
     )
     names = [column.name for column in columns]
+    is_untouched = ended_by == _NEVER and not is_partial and not len(positions)
+    is_new = is_untouched and not task.is_state and task.tells_of_inserts(file.begin_snapshot)
     for record_batch in iterate_data_file(
         storage, file, request, span=changed.span, wanted=wanted, error_snapshot=task.span.end
     ):
         row_ids, here = (record_batch.column(name).to_numpy() for name in (ROW_ID_NAME, POSITION_NAME))
+        if is_new:
+            born = np.full(len(here), file.begin_snapshot, np.int64)
+            yield Events(record_batch.select(names), row_ids, born, is_delete=False)
+            continue
         born = np.full(len(here), file.begin_snapshot, np.int64)
         if is_partial:
             born = record_batch.column(SNAPSHOT_ID_NAME).to_numpy()

@@ -40,6 +40,7 @@ class ReadRequest:
     with_snapshot_ids: bool = False  # adds SNAPSHOT_ID_NAME: the snapshot that inserted each row
     with_positions: bool = False  # adds POSITION_NAME
     table_columns: tuple[Column, ...] | None = None  # all columns, for files that have neither ids nor a mapping
+    with_threads: bool = True  # decodes columns at once; in the way of who reads several files at once
 
     @property
     def schema(self) -> pa.Schema:
@@ -107,7 +108,7 @@ def iterate_data_file(
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
         plan = _plan(parquet.schema_arrow, file, request)
-        for start, record_batch in _record_batches(parquet, plan, span, wanted):
+        for start, record_batch in _record_batches(parquet, plan, span, wanted, with_threads=request.with_threads):
             kept = _kept(record_batch, plan, file, request, start, dropped_positions)
             rows = _assembled(record_batch, plan, file, request, start)
             rows = rows if kept is None else rows.filter(pa.array(kept))
@@ -117,12 +118,12 @@ def iterate_data_file(
 
 
 def _record_batches(
-    parquet: pq.ParquetFile, plan: _Plan, span: RowSpan | None, wanted: WantedRows | None
+    parquet: pq.ParquetFile, plan: _Plan, span: RowSpan | None, wanted: WantedRows | None, *, with_threads: bool
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the record batches of the row groups to be read, each with the position of its first row."""
     for groups, start in _runs(parquet, plan, span, wanted):
         position = start
-        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, row_groups=groups, columns=plan.names):
+        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, groups, plan.names, use_threads=with_threads):
             yield position, record_batch
             position += record_batch.num_rows
 

@@ -69,6 +69,12 @@ class ChangeTask:
     has_gap: bool = False
     is_state: bool = False  # no changes, but the rows that are there at the end of the span, as if inserted by it
 
+    def tells_of_inserts(self, snapshot: SnapshotId) -> bool:
+        """Tell whether rows that a snapshot wrote are inserts of this range."""
+        if not self.span.start < snapshot <= self.span.end or snapshot in self.rewrites:
+            return False
+        return not self.has_gap or any(retained == snapshot for retained, _ in self.times)
+
     @property
     def rows(self) -> int:
         """How many rows there may be to look at, at most."""
