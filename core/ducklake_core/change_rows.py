@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -76,6 +77,9 @@ def _is_open(task: ChangeTask, events: Events) -> np.ndarray:
 
 
 def _settled(storage: Storage, task: ChangeTask, held: Sequence[Events], named: _Namer) -> Iterator[pa.RecordBatch]:
+    if not task.net:  # the other half of an update is in the same snapshot
+        told = frozenset(np.unique(np.concatenate([e.snapshots for e in held])).tolist())
+        task = replace(task, other_files=tuple(f for f in task.other_files if f.may_tell_of(told)))
     others = [e.filter(_is_open(task, e)) for e in _events(storage, task, (), others=True)]
     everything = [*held, *others]
     snapshots = np.concatenate([e.snapshots for e in everything])

@@ -75,13 +75,16 @@ def rows_of(files: tuple[ChangedFile, ...]) -> Iterator[tuple[int, int]]:
 
 
 @given(change_tasks(), st.integers(1, 50))
-def test_every_row_is_in_exactly_one_task(task: ChangeTask, rows_per_task: int) -> None:
+def test_what_a_snapshot_did_to_a_row_is_in_exactly_one_task(task: ChangeTask, rows_per_task: int) -> None:
     tasks = share_out(task, rows_per_task)
 
-    found = Counter(row for part in tasks for row in rows_of(part.files))
-    assert found == Counter(rows_of(task.files))
+    told = Counter((row, snapshot) for part in tasks for row in rows_of(part.files) for snapshot in told_by(part))
+    assert max(told.values(), default=1) == 1
+    assert {(row, i) for f in task.files for row in rows_of((f,)) for i in may_tell_of(f, task)} <= told.keys()
     assert Counter(i for part in tasks for i in part.inlined) == Counter(task.inlined)
     assert all(part.rows for part in tasks)
+    assert all({snapshot for snapshot, _ in part.times} == set(told_by(part)) for part in tasks)
+    assert all(part.mixed == task.mixed & set(told_by(part)) for part in tasks)
 
 
 @given(change_tasks(), st.integers(1, 50))
@@ -90,13 +93,29 @@ def test_every_task_knows_what_may_pair_with_its_rows(task: ChangeTask, rows_per
         known = Counter([*rows_of(part.files), *rows_of(part.other_files)])
         assert max(known.values(), default=1) == 1
         missing = {file_id for file_id, _ in Counter(rows_of(task.files)) - known}
-        assert not any(may_pair(f, task) for f in task.files if f.file.data_file_id in missing)
+        open_ = set(told_by(part)) if task.net else part.mixed
+        assert not any(may_tell_of(f, task) & open_ for f in task.files if f.file.data_file_id in missing)
         others = [*part.inlined, *part.other_inlined]
         assert Counter(others) == Counter(task.inlined) or not (task.mixed or task.net)
 
 
-def may_pair(changed: ChangedFile, task: ChangeTask) -> bool:
-    """Tell whether a file has events of snapshots in which rows may have been updated; said otherwise than the code."""
+@given(change_tasks(), st.integers(1, 50))
+def test_a_part_of_a_range_reads_new_rows_where_it_has_some(task: ChangeTask, rows_per_task: int) -> None:
+    for part in share_out(task, rows_per_task):
+        given_new = {f.file.data_file_id: f.holds_new_rows for f in task.files}
+        for changed in part.files:
+            file = changed.file
+            born = set(range(file.begin_snapshot, (file.partial_max or file.begin_snapshot) + 1))
+            is_new = given_new[file.data_file_id] and bool(born & set(told_by(part)))
+            assert changed.holds_new_rows == (given_new[file.data_file_id] if part.span == task.span else is_new)
+
+
+def told_by(task: ChangeTask) -> range:
+    return range(task.span.start + 1, task.span.end + 1)
+
+
+def may_tell_of(changed: ChangedFile, task: ChangeTask) -> set[int]:
+    """Return the snapshots that may have inserted or deleted rows of a file; said otherwise than the code."""
     file = changed.file
     last = file.begin_snapshot if file.partial_max is None else file.partial_max
     born = set(range(file.begin_snapshot, last + 1)) if changed.holds_new_rows else set()
@@ -104,8 +123,7 @@ def may_pair(changed: ChangedFile, task: ChangeTask) -> bool:
     ended = {file.end_snapshot} if file.end_snapshot is not None else set()
     if file.delete_files:  # which snapshots they are of only the files tell
         deleted |= set(range(min(d.begin_snapshot for d in file.delete_files), task.span.end + 1))
-    snapshots = born | deleted | ended
-    return bool(snapshots & (set(range(1, 7)) if task.net else task.mixed))
+    return born | deleted | ended
 
 
 @given(change_tasks())

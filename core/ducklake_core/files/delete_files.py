@@ -59,6 +59,8 @@ def read_all_deletes(storage: Storage, delete_files: Sequence[DeleteFile]) -> tu
         found, deleted_by = read_deletes(storage, delete_file)
         positions.append(found)
         snapshots.append(np.full(len(found), delete_file.begin_snapshot) if deleted_by is None else deleted_by)
+    if len(delete_files) == 1:  # whose positions are sorted
+        return positions[-1], snapshots[-1]
     return first_deletes(np.concatenate(positions), np.concatenate(snapshots))
 
 
@@ -127,14 +129,14 @@ def merge_deletes(
 def _read_parquet(storage: Storage, delete_file: DeleteFile) -> tuple[np.ndarray, np.ndarray | None]:
     """Read by place, as the reference does: positions second, snapshots third and only under their own name."""
     with storage.open_input(delete_file.path) as source:
-        table = pq.ParquetFile(source, decryption_properties=decryption_of(delete_file.encryption_key)).read()
-    if table.num_columns not in (2, 3) or table.schema.field(1).type != pa.int64() or table.column(1).null_count:
+        parquet = pq.ParquetFile(source, decryption_properties=decryption_of(delete_file.encryption_key))
+        schema = parquet.schema_arrow
+        table = parquet.read(schema.names[1:]) if len(schema) in (2, 3) else None  # the path is in every row
+    if table is None or schema.field(1).type != pa.int64() or table.column(0).null_count:
         raise UnreadableFile("a delete file has a path, a position of type INT64 and at most one more column")
-    positions = np.asarray(table.column(1).to_numpy())
-    if table.num_columns == 2 or table.schema.field(2).name != SNAPSHOT_ID_NAME:
-        snapshots = None
-    else:
-        snapshots = np.asarray(table.column(2).to_numpy())
+    positions = np.asarray(table.column(0).to_numpy())
+    has_snapshots = len(schema) > 2 and schema.field(2).name == SNAPSHOT_ID_NAME
+    snapshots = np.asarray(table.column(1).to_numpy()) if has_snapshots else None
     if (np.diff(positions) > 0).all():
         return positions, snapshots
     raise UnreadableFile("its positions do not increase")

@@ -107,10 +107,11 @@ def iterate_data_file(
         if request.with_positions and parquet.metadata.num_rows != file.record_count:
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
-        plan = _plan(parquet.schema_arrow, file, request)
+        plan, schema = _plan(parquet.schema_arrow, file, request), request.schema
         for start, record_batch in _record_batches(parquet, plan, span, wanted, with_threads=request.with_threads):
             kept = _kept(record_batch, plan, file, request, start, dropped_positions)
-            rows = _assembled(record_batch, plan, file, request, start)
+            arrays = _assembled(record_batch, plan, file, request, start)
+            rows = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else record_batch
             rows = rows if kept is None else rows.filter(pa.array(kept))
             rows = rows if row_filter is None else rows.filter(row_filter)
             if rows.num_rows:
@@ -192,7 +193,8 @@ def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
 
 def _assembled(
     record_batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int
-) -> pa.RecordBatch:
+) -> list[pa.Array]:
+    """Return the columns asked for, and behind them what else is."""
     arrays = [assemble(source, plan.array(record_batch, source), record_batch.num_rows) for source in plan.sources]
     positions = np.arange(start, start + record_batch.num_rows, dtype=np.int64)
     if request.with_row_ids:
@@ -201,9 +203,7 @@ def _assembled(
         arrays.append(_snapshot_ids(record_batch, plan, file))
     if request.with_positions:
         arrays.append(pa.array(positions))
-    if not arrays:
-        return record_batch
-    return pa.RecordBatch.from_arrays(arrays, schema=request.schema)
+    return arrays
 
 
 def _row_ids(record_batch: pa.RecordBatch, plan: _Plan, file: DataFile, positions: np.ndarray) -> pa.Array:

@@ -5,7 +5,9 @@ Values here travel from the driver to executors. A task has all it needs to read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -31,6 +33,28 @@ class ChangedFile:
     @property
     def rows(self) -> int:
         return self.file.record_count if self.span is None else self.span.end - self.span.first
+
+    def may_tell_of(self, snapshots: Collection[int]) -> bool:
+        """Tell whether some of these snapshots may have inserted or deleted rows of it."""
+        file, last = self.file, self.file.partial_max or self.file.begin_snapshot
+        if self.holds_new_rows and any(i in snapshots for i in range(file.begin_snapshot, last + 1)):
+            return True
+        if file.end_snapshot in snapshots or any(i in snapshots for _, i in self.inlined_deletes):
+            return True
+        return bool(file.delete_files) and min(d.begin_snapshot for d in file.delete_files) <= max(
+            snapshots, default=-1
+        )
+
+    def within(self, span: SnapshotSpan) -> ChangedFile | None:
+        """Return the file as a part of the range sees it; None when nothing can have happened to it there."""
+        file = self.file
+        last = file.partial_max or file.begin_snapshot
+        is_new = self.holds_new_rows and file.begin_snapshot <= span.end and last > span.start
+        has_ended = file.end_snapshot is not None and file.end_snapshot in span
+        has_deletes = any(delete_file.begin_snapshot <= span.end for delete_file in file.delete_files)
+        if is_new or has_ended or has_deletes or any(snapshot in span for _, snapshot in self.inlined_deletes):
+            return replace(self, holds_new_rows=is_new)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,39 +106,82 @@ class ChangeTask:
 
 
 def share_out(task: ChangeTask, rows_per_task: int = ROWS_PER_TASK) -> tuple[ChangeTask, ...]:
-    """Split a task that has everything into tasks of about so many rows, each file's rows in spans if it has more.
+    """Split a task that has everything into tasks of about so many rows.
 
-    A task that is small enough stays whole: then no file is opened twice.
+    A task that is small enough stays whole: then no file is opened twice. Where rows may have been updated it is split
+    by snapshots, so that both halves of an update are in one task; what is too much for that is split by files.
     """
     if task.rows <= rows_per_task:
         return (task,) if task.rows else ()
+    if not task.mixed or task.net or task.inlined:
+        return tuple(_by_file(task, rows_per_task))
+    parts = (_within(task, span) for span in _sub_spans(task, rows_per_task))
+    return tuple(
+        one
+        for part in parts
+        for one in (_by_file(part, rows_per_task) if len(part.times) == 1 else (part,))
+        if one.files
+    )
+
+
+def _sub_spans(task: ChangeTask, rows_per_task: int) -> Iterator[SnapshotSpan]:
+    """Yield spans that follow each other, in each of which about so many rows have changed."""
+    weights = _weights(task)
+    start, rows = task.span.start, 0.0
+    for snapshot, _ in task.times[:-1]:
+        rows += weights[snapshot]
+        if rows >= rows_per_task:
+            yield SnapshotSpan(start, snapshot)
+            start, rows = snapshot, 0.0
+    yield SnapshotSpan(start, task.span.end)
+
+
+def _weights(task: ChangeTask) -> Mapping[int, float]:
+    """Return about how many rows each snapshot has changed; a delete file does not say whose its deletes are."""
+    weights: defaultdict[int, float] = defaultdict(float)
+    snapshots = [snapshot for snapshot, _ in task.times]
+    for changed in task.files:
+        file = changed.file
+        if changed.holds_new_rows:
+            weights[file.begin_snapshot] += file.record_count
+        if file.end_snapshot is not None:
+            weights[file.end_snapshot] += file.record_count
+        for _, snapshot in changed.inlined_deletes:
+            weights[snapshot] += 1
+        for delete_file in file.delete_files:
+            later = snapshots[bisect_left(snapshots, delete_file.begin_snapshot) :]
+            for snapshot in later:
+                weights[snapshot] += delete_file.delete_count / len(later)
+    return weights
+
+
+def _within(task: ChangeTask, span: SnapshotSpan) -> ChangeTask:
+    found = (changed.within(span) for changed in task.files)
+    return replace(
+        task,
+        span=span,
+        times=tuple((snapshot, time) for snapshot, time in task.times if snapshot in span),
+        mixed=frozenset(snapshot for snapshot in task.mixed if snapshot in span),
+        files=tuple(changed for changed in found if changed is not None),
+    )
+
+
+def _by_file(task: ChangeTask, rows_per_task: int) -> Iterator[ChangeTask]:
+    """Share out the rows of files, in spans where a file has more than enough for one task."""
     spans = [span for file in task.files for span in _spans(file, rows_per_task)]
     needs_others = bool(task.mixed) or task.net
-    tasks = []
     start = 0
     for files, inlined in _bins(spans, task.inlined, rows_per_task):
         others = [*spans[:start], *spans[start + len(files) :]] if needs_others else []
         start += len(files)
         other_rows = tuple(replace(i, stream=i.numbers) for i in task.inlined) if needs_others and not inlined else ()
-        tasks.append(
-            replace(
-                task,
-                files=files,
-                inlined=inlined,
-                other_files=tuple(f for f in others if _may_pair(f, task)),
-                other_inlined=other_rows,
-            )
+        yield replace(
+            task,
+            files=files,
+            inlined=inlined,
+            other_files=tuple(f for f in others if task.net or f.may_tell_of(task.mixed)),
+            other_inlined=other_rows,
         )
-    return tuple(tasks)
-
-
-def _may_pair(changed: ChangedFile, task: ChangeTask) -> bool:
-    """Tell whether a file may have events of which the kind depends on others."""
-    file = changed.file
-    if task.net or file.delete_files or changed.inlined_deletes or file.end_snapshot in task.mixed:
-        return True
-    last = max(file.begin_snapshot, file.partial_max or 0)
-    return changed.holds_new_rows and any(file.begin_snapshot <= i <= last for i in task.mixed)
 
 
 def _spans(file: ChangedFile, rows: int) -> Iterator[ChangedFile]:
