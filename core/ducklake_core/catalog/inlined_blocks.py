@@ -70,13 +70,18 @@ def read_in_order(
     Ends before the last page where the order ends, or where the rows cannot be taken apart.
     """
     session.query(_SETTINGS)
-    last, carried, page = (-1, -1), list[RowVersions](), 0
+    last, page, size = (-1, -1), 0, 0
+    carried, parts = list[RowVersions](), list[RowVersions]()
     with closing(ahead(_fetch(session, pages, count, chunk_bytes))) as fetched:
         for blocks, next_page in fetched:
             try:
-                found = concat_versions([*carried, _versions(blocks, pages.columns)]).sorted()
+                parts += [_versions(blocks, pages.columns)] if blocks else []  # while the server joins the next ones
             except NotJoined:
                 break
+            size += sum(block.size_bytes for block in blocks)
+            if (size < chunk_bytes and next_page < count) or not (carried or parts):
+                continue
+            found = concat_versions([*carried, *parts]).sorted()
             if found.key(0) < last:
                 break
             page = next_page
@@ -84,6 +89,7 @@ def read_in_order(
             yield found.slice(0, done), page
             last = found.key(done - 1)
             carried = [found.slice(done, len(found))] if done < len(found) else []
+            parts, size = [], 0
     for rest in carried:
         yield rest, page
 
@@ -97,10 +103,9 @@ def _versions(blocks: Sequence[Block], columns: Sequence[Column]) -> RowVersions
 def _fetch(
     session: Session, pages: Pages, count: int, chunk_bytes: int
 ) -> Generator[tuple[list[Block], int], None, None]:
-    """Yield the blocks of each chunk, and the page after them."""
+    """Yield the blocks of each round trip, and the page after them."""
     joining = Joining(pages.columns)
-    blocks: list[Block] = []
-    page, step, size = 0, 1, 0
+    page, step = 0, 1
     while page < count:
         starts = range(page, count, step)[: _blocks_at_once(chunk_bytes) if step > 1 else 1]
         found = _query(session, pages, joining, [(start, min(start + step, count)) for start in starts])
@@ -108,15 +113,9 @@ def _fetch(
         if nulls:
             joining = replace(joining, with_nulls=joining.with_nulls | nulls)
             continue
-        blocks += found
-        size += sum(block.size_bytes for block in found)
         page = min(starts[-1] + step, count)
-        if blocks and size >= chunk_bytes:
-            yield blocks, page
-            blocks, size = [], 0
+        yield found, page
         step = next_step(step, sum(block.size_bytes for block in found) // len(starts))
-    if blocks:
-        yield blocks, page
 
 
 def next_step(step: int, block_bytes: int) -> int:
