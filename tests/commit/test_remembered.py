@@ -49,6 +49,23 @@ def test_deletes_and_definitions_of_our_own_come_between(catalog_in_use: Catalog
     check_lake(catalog_in_use)
 
 
+def test_a_flush_of_our_own_comes_between(catalog_in_use: Catalog) -> None:
+    with Lake.open(catalog_in_use.url) as lake:
+        lake.create_table("u", {"id": "int64"})
+        append_three(lake)
+        [(before,)] = catalog_in_use.query("SELECT file_size_bytes FROM ducklake_table_stats WHERE table_id = 1")
+        lake.flush_inlined("t")
+        [(flushed,)] = catalog_in_use.query("SELECT file_size_bytes FROM ducklake_table_stats WHERE table_id = 1")
+        lake.append("u", {"id": [1]})
+
+        lake.append("t", {"id": [10]})
+
+    [(after,)] = catalog_in_use.query("SELECT file_size_bytes FROM ducklake_table_stats WHERE table_id = 1")
+    assert before < flushed == after
+    assert row_ids(catalog_in_use) == [3]
+    check_lake(catalog_in_use)
+
+
 def test_a_head_of_the_same_id_after_a_restore_is_another_one(tmp_path: Path) -> None:
     path, backup = tmp_path / "lake.sqlite", tmp_path / "backup.sqlite"
     with Lake.create(f"sqlite:///{path}", f"{tmp_path}/data") as lake:

@@ -121,6 +121,19 @@ def test_epoch_costs_no_round_trip_more(proxy: Proxy, lake: Lake) -> None:
     assert proxy.round_trips == without == 2
 
 
+def test_tables_that_take_turns_cost_no_round_trip_more(proxy: Proxy, lake: Lake) -> None:
+    lake.create_table("u", {"id": "int64"})
+    for _ in range(3):
+        lake.append("u", {"id": [1]})
+    lake.append("t", rows(10))
+    lake.append("u", {"id": [1]})
+    proxy.forget_counts()
+
+    lake.append("t", rows(10))
+
+    assert proxy.round_trips == 1
+
+
 def test_epochs_without_rows_between_cost_no_round_trip_more(proxy: Proxy, lake: Lake) -> None:
     for batch_id in range(3):
         lake.commit_epoch(Epoch("s", batch_id, "q", "r"), lambda tx: tx.append("t", rows(10)))

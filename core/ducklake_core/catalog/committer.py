@@ -155,7 +155,7 @@ class Committer:
         written = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)
         closing = [] if written is None else [ledger.entry_write(session, written, exists=entry is not None)]
         _write(session, plan, pending, [] if found.guard is None else [found.guard], closing)
-        self._remembered = remember(plan, found, remembered, written)
+        self._remembered = remember(plan, found, remembered, staged, written)
         return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
 
     def _rebase(self, session: Session, staged: Staged, state: HeadState) -> Staged:

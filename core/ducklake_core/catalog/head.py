@@ -17,6 +17,8 @@ from ducklake_core.plan.commit import HeadState
 from ducklake_core.plan.staged import Staged
 from ducklake_core.plan.writes import CommitPlan
 
+_MOST_TABLES = 256  # whose statistics are remembered
+
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -41,7 +43,7 @@ class Found:
 
 
 def remember(
-    plan: CommitPlan | None, found: Found, before: Remembered | None, entry: LedgerEntry | None = None
+    plan: CommitPlan | None, found: Found, before: Remembered | None, staged: Staged, entry: LedgerEntry | None = None
 ) -> Remembered:
     """Return what to remember of a commit that was made: statistics only as long as nobody else commits.
 
@@ -56,7 +58,11 @@ def remember(
     new = replace(plan.snapshot, changes=None)
     is_plain = new.schema_version == old.schema_version
     has_own_time = new.snapshot_time > old.snapshot_time
-    return Remembered(new, plan.stats if known is not None and is_plain and has_own_time else {}, entry)
+    if known is None or not is_plain or not has_own_time:
+        return Remembered(new, {}, entry)
+    touched = {table.newest.table_id for table in staged.tables}  # a flush writes statistics, too
+    others = {i: stats for i, stats in known.items() if i not in touched} if len(known) < _MOST_TABLES else {}
+    return Remembered(new, others | plan.stats, entry)
 
 
 def guess_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found | None:
