@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -25,6 +26,7 @@ from tests.fixtures.proxy import DEADLINE_SECONDS, Fate, Proxy, run_proxy
 FEW = pa.table({"id": range(5)})
 MANY = pa.table({"id": range(100)})  # beyond the default limit: a Parquet file
 BOTH = pytest.mark.parametrize("rows", [FEW, MANY], ids=["inlined", "file"])
+LOST = pytest.mark.parametrize("fate", [Fate.LOSE_REQUEST, Fate.LOSE_REPLY], ids=lambda fate: fate.value)
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def lake(catalog: PostgresCatalog, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 
 
 @BOTH
-@pytest.mark.parametrize("fate", [Fate.LOSE_REQUEST, Fate.LOSE_REPLY], ids=lambda fate: fate.value)
+@LOST
 def test_epoch_is_committed_exactly_once(
     catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, fate: Fate
 ) -> None:
@@ -79,7 +81,8 @@ def test_old_commit_that_lands_after_the_check_and_a_new_attempt_never_both_win(
     proxy: Proxy,
     lake: Lake,
     rows: pa.Table,
-    is_epoch: bool,  # noqa: FBT001 # a parameter of pytest
+    *,
+    is_epoch: bool,
 ) -> None:
     proxy.lose(Fate.HOLD_REQUEST)
     results: list[CommitResult | Snapshot | None] = []
@@ -142,17 +145,118 @@ def test_append_whose_commit_got_lost_is_made_again(
 
 
 @BOTH
-@pytest.mark.parametrize("fate", [Fate.LOSE_REQUEST, Fate.LOSE_REPLY], ids=lambda fate: fate.value)
-def test_one_append_after_the_other_is_made_once_whatever_gets_lost(
-    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, fate: Fate
+@LOST
+@pytest.mark.parametrize("is_epoch", [True, False], ids=["epoch", "append"])
+@pytest.mark.parametrize("has_other", [True, False], ids=["another writer", "alone"])
+def test_commit_that_has_guessed_the_head_is_made_once_whatever_gets_lost(
+    catalog: PostgresCatalog,
+    proxy: Proxy,
+    lake: Lake,
+    rows: pa.Table,
+    fate: Fate,
+    *,
+    is_epoch: bool,
+    has_other: bool,
 ) -> None:
-    """From the third on all of a commit is one message, which guesses the head."""
-    for _ in range(4):
-        proxy.lose(fate)
-        lake.append("t", rows)
+    acts = [partial(commit, lake, rows, i) if is_epoch else partial(lake.append, "t", rows) for i in range(1, 5)]
+    for act in acts[:3]:
+        act()
+    proxy.forget_counts()
+    proxy.lose(fate)
+    if has_other:
+        before_trying_again(lake, lambda: other_append(catalog))
 
-    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist() * 4])
+    acts[3]()
+
+    assert sum("1 / count" in statement for statement in proxy.statements) == 1
+    assert ids_of(catalog) == sorted([-1, *([7] if has_other else []), *rows["id"].to_pylist() * 4])
     check_lake(catalog)
+
+
+ACTS: dict[str, Callable[[Lake], object]] = {
+    "update": lambda lake: lake.update("t", {"id": 777}, "id = 3"),
+    "delete": lambda lake: lake.delete("t", "id >= 10 AND id < 60"),
+    "definition": lambda lake: lake.create_table("u", {"id": "int64"}),
+    "flush": lambda lake: lake.flush_inlined("t"),
+}
+
+
+@LOST
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("has_other", [True, False], ids=["another writer", "alone"])
+def test_every_act_is_done_once_whatever_gets_lost(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, act: str, fate: Fate, *, has_other: bool
+) -> None:
+    with Lake.open(catalog.url) as other:
+        other.append("t", MANY)
+        other.append("t", {"id": [3, 500]})
+        other.delete("t", "id >= 80 AND id < 99")
+        other.create_table("v", {"id": "int64"})
+    before = len(lake.snapshots())
+    proxy.lose(fate)
+
+    def append_elsewhere() -> None:
+        with Lake.open(catalog.url) as other:
+            other.append("v", {"id": [1]})
+
+    before_trying_again(lake, append_elsewhere if has_other else lambda: None)
+
+    ACTS[act](lake)
+
+    assert len(lake.snapshots()) == before + 1 + has_other
+    check_lake(catalog)
+
+
+@BOTH
+@pytest.mark.parametrize("is_epoch", [True, False], ids=["epoch", "append"])
+def test_commit_is_found_in_the_hour_that_comes_twice(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, *, is_epoch: bool
+) -> None:
+    """Times of two zones are never equal then, although they are the same."""
+    with psycopg.connect(catalog.database.conninfo, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {catalog.database.name} SET timezone = 'Europe/Berlin'".encode())
+    lake.close()
+    seconds = count()
+    lake.committer._clock = lambda: datetime(2040, 10, 28, 0, 30, next(seconds), tzinfo=UTC)
+    proxy.lose(Fate.LOSE_REPLY)
+
+    _ = commit(lake, rows) if is_epoch else lake.append("t", rows)
+
+    assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
+    check_lake(catalog)
+
+
+@BOTH
+def test_append_leaves_the_doubt_when_the_server_takes_no_writes_any_more(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+) -> None:
+    """As after a failover to a server that only reads."""
+
+    def forbid_writes() -> None:
+        with psycopg.connect(catalog.database.conninfo, autocommit=True) as connection:
+            database = catalog.database.name
+            connection.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on".encode())
+
+    proxy.lose(Fate.HOLD_REQUEST)
+    before_trying_again(lake, forbid_writes)
+
+    with pytest.raises(CommitOutcomeUnknown, match="read-only"):
+        lake.append("t", rows)
+    proxy.release()
+
+    wait_until(lambda: ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()]))
+
+
+def test_division_by_zero_that_is_not_ours_is_raised(catalog: PostgresCatalog, lake: Lake) -> None:
+    with psycopg.connect(catalog.database.conninfo, autocommit=True) as connection:
+        body = "BEGIN PERFORM 1 / 0; RETURN NEW; END"
+        connection.execute(f"CREATE FUNCTION divide() RETURNS trigger AS $${body}$$ LANGUAGE plpgsql".encode())
+        connection.execute(
+            "CREATE TRIGGER divides BEFORE INSERT ON ducklake_snapshot FOR EACH ROW EXECUTE FUNCTION divide()"
+        )
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        lake.append("t", FEW)
 
 
 @BOTH
@@ -254,8 +358,8 @@ def landing_then(act: Callable[[], None]) -> Callable[..., None]:
     return write_then_act
 
 
-def commit(lake: Lake, rows: pa.Table) -> CommitResult:
-    return lake.commit_epoch(Epoch("s", 1, "q", "r", continues_run=True), lambda tx: tx.append("t", rows))
+def commit(lake: Lake, rows: pa.Table, batch_id: int = 1) -> CommitResult:
+    return lake.commit_epoch(Epoch("s", batch_id, "q", "r", continues_run=True), lambda tx: tx.append("t", rows))
 
 
 def before_trying_again(lake: Lake, act: Callable[[], None]) -> None:

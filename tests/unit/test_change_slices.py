@@ -126,6 +126,26 @@ def may_tell_of(changed: ChangedFile, task: ChangeTask) -> set[int]:
     return born | deleted | ended
 
 
+def test_a_file_with_rows_of_many_snapshots_is_shared_out_evenly() -> None:
+    """As a flush makes it."""
+    file = DataFile(DataFileId(1), "f", SnapshotId(3), 5_000_000, 1, 0, partial_max=SnapshotId(5000))
+    task = ChangeTask(
+        table="main.t",
+        columns=(),
+        table_columns=(),
+        span=SnapshotSpan(SnapshotId(0), SnapshotId(5000)),
+        times=tuple((SnapshotId(i), TIME) for i in range(1, 5001)),
+        rewrites=frozenset(),
+        mixed=frozenset({70}),
+        files=(ChangedFile(file, holds_new_rows=True),),
+    )
+
+    sizes = [part.span.end - part.span.start for part in share_out(task, 250_000)]
+
+    assert len(sizes) == 20
+    assert max(sizes) < 2 * min(sizes)
+
+
 @given(change_tasks())
 def test_a_task_that_is_small_enough_stays_whole(task: ChangeTask) -> None:
     assert share_out(task, max(1, task.rows)) == ((task,) if task.rows else ())

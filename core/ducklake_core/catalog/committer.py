@@ -30,6 +30,7 @@ from ducklake_core.errors import (
     CommitOutcomeUnknown,
     ContentionError,
     DuckLakeError,
+    TerminalError,
     TransientError,
 )
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SnapshotId, TableId, TableVersion
@@ -59,9 +60,10 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """A snapshot that was written. `has_own_time`: it is later than the one before, so that no one else's is the same.
+    """A snapshot whose COMMIT got no answer.
 
-    Two clocks that agree to the microsecond aside.
+    `has_own_time`: it is later than the one before, so that no one else's is the same, two clocks that agree to the
+    microsecond aside.
     """
 
     snapshot: Snapshot
@@ -109,52 +111,61 @@ class Committer:
                 with attempt:
                     number = attempt.retry_state.attempt_number
                     if number == 1:
-                        raise first
+                        raise first  # noqa: TRY301 # for the policy to see
                     return replace(self._attempt(staged, pending, attempted), attempts=number)
-        except TransientError as error:
-            if not pending.in_doubt:
+        except Exception as error:  # whatever it is, the doubt remains; only what is certain is passed on
+            if not pending.in_doubt or isinstance(error, (TerminalError, CommitOutcomeUnknown)):
                 raise
             raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {error}") from error
         raise AssertionError("unreachable")  # the policy re-raises
 
-    def _attempt(self, staged: Staged, pending: Pending, attempted: list[Attempted]) -> CommitResult:
+    def _attempt(
+        self, staged: Staged, pending: Pending, attempted: list[Attempted], *, guesses: bool = True
+    ) -> CommitResult:
         try:
             with self.database.write() as session:
-                return self._commit_once(session, staged, pending, attempted)
+                return self._commit_once(session, staged, pending, attempted, guesses=guesses)
         except DuckLakeError:
             raise
         except Exception as error:  # classified by its type, then raised
-            if is_wrong_guess(error):
-                return self._attempt(staged, pending, attempted)  # what was remembered is forgotten: it reads the head
+            if guesses and is_wrong_guess(error):
+                return self._attempt(staged, pending, attempted, guesses=False)
             raise _classify(self.database, error) from error
 
     def _commit_once(
-        self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted]
+        self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted], *, guesses: bool
     ) -> CommitResult:
         remembered, self._remembered = self._remembered, None
-        found = guess_head(session, staged, remembered) or read_head(session, staged, remembered)
+        guessed = guess_head(session, staged, remembered) if guesses else None
+        found = guessed or read_head(session, staged, remembered)
         head, entry = found.state, found.entry
         faults.at("after_head_read")
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
-            own = next((a.snapshot for a in attempted if pending.in_doubt and _made(a, staged.epoch, entry)), None)
+            own = next((a.snapshot for a in attempted if _made(a, staged.epoch, entry)), None)
             if own is not None:
                 return CommitResult(own)  # a COMMIT whose reply was lost has landed
             log.info("epoch_replayed", extra={"epoch": staged.epoch.batch_id, "stream": staged.epoch.stream})
             return CommitResult(None, replayed=True)
-        if pending.in_doubt and staged.epoch is None:
+        if staged.epoch is None:
             own = _find_own(session, staged.info, head.snapshot, attempted)
             if own is not None:
                 return CommitResult(own)
+            if attempted and all(a.snapshot.snapshot_id <= head.snapshot.snapshot_id for a in attempted):
+                attempted.clear()  # others have their ids: none of them can land any more
+                pending.in_doubt = False
         staged = self._rebase(session, staged, head)
         if head.snapshot.snapshot_id != staged.base.snapshot_id and not staged.is_append_only:
             staged = pending.finish(SnapshotId(head.snapshot.snapshot_id + 1))
         now = max(self._clock(), head.snapshot.snapshot_time)
         plan = None if staged.is_empty else plan_commit(staged, head, now)
-        if plan is not None:
-            attempted.append(Attempted(plan.snapshot, now > head.snapshot.snapshot_time))
         written = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)
         closing = [] if written is None else [ledger.entry_write(session, written, exists=entry is not None)]
-        _write(session, plan, pending, [] if found.guard is None else [found.guard], closing)
+        try:
+            _write(session, plan, pending, [] if found.guard is None else [found.guard], closing)
+        except CommitOutcomeUnknown as error:
+            if plan is not None:
+                attempted.append(Attempted(plan.snapshot, now > head.snapshot.snapshot_time))
+            raise CatalogUnavailable(str(error)) from error  # a new attempt looks for it
         self._remembered = remember(plan, found, remembered, staged, written)
         return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
 
@@ -274,8 +285,8 @@ def _write(
         session.write_and_commit(
             [*opening, *statements_of_all(session, first)], lambda: [*statements_of_all(session, rest), *closing]
         )
-    except CommitOutcomeUnknown as error:
-        raise CatalogUnavailable(str(error)) from error  # the doubt remains: see `_commit_once`
+    except CommitOutcomeUnknown:
+        raise
     except Exception:  # the database refused; an interrupt is no Exception and leaves the doubt
         pending.in_doubt = was_in_doubt
         raise

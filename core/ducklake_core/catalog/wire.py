@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
@@ -16,8 +16,8 @@ from uuid import UUID
 import numpy as np
 import psycopg
 from psycopg import pq
-from psycopg.abc import PQGen
-from psycopg.adapt import Transformer
+from psycopg.abc import Buffer, PQGen
+from psycopg.adapt import Loader, Transformer
 from psycopg.errors import error_from_result
 from psycopg.waiting import Ready, Wait
 from sqlalchemy import Executable
@@ -30,6 +30,7 @@ Command: TypeAlias = tuple[Executable | str, Sequence[Mapping[str, Any]]]  # run
 _DIALECT = sqlalchemy_psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call] # untyped there
 MOST_PREPARED = 200  # each takes memory of the server; those of a commit to one table are ten
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # from which PostgreSQL counts microseconds
 _ERROR, _ROWS, _SYNC = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
 
 
@@ -55,12 +56,26 @@ class _Message(NamedTuple):
     command: int
 
 
+class _UtcLoader(Loader):
+    """Gives times in UTC, whatever the server's zone: in the hour that comes twice, times of two are never equal."""
+
+    format = _BINARY
+
+    def load(self, data: Buffer) -> datetime:
+        microseconds = int.from_bytes(data, "big", signed=True)
+        try:
+            return _EPOCH + timedelta(microseconds=microseconds)
+        except OverflowError:
+            raise psycopg.DataError(f"the catalog has a time beyond the calendar: {microseconds} µs") from None
+
+
 class Wire:
     """One connection to PostgreSQL."""
 
     def __init__(self, driver: psycopg.Connection[Any]) -> None:
         self._driver = driver
         self._driver.prepare_threshold = None  # psycopg's own would vanish with ours
+        self._driver.adapters.register_loader("timestamptz", _UtcLoader)
         self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
         self._numbers = count()  # no name is given twice: an exchange that failed may have prepared some of its own
         self._made = 0

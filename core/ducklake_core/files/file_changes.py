@@ -94,11 +94,10 @@ def read_file_changes(
         storage, file, request, span=changed.span, wanted=wanted, error_snapshot=task.span.end
     ):
         row_ids, here = (record_batch.column(name).to_numpy() for name in (ROW_ID_NAME, POSITION_NAME))
+        born = np.full(len(here), file.begin_snapshot, np.int64)
         if is_new:
-            born = np.full(len(here), file.begin_snapshot, np.int64)
             yield Events(record_batch.select(names), row_ids, born, is_delete=False)
             continue
-        born = np.full(len(here), file.begin_snapshot, np.int64)
         if is_partial:
             born = record_batch.column(SNAPSHOT_ID_NAME).to_numpy()
         gone = np.full(len(here), ended_by, np.int64)

@@ -5,11 +5,11 @@ Values here travel from the driver to executors. A task has all it needs to read
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId
 from ducklake_core.plan.feed import SnapshotSpan
@@ -37,7 +37,7 @@ class ChangedFile:
     def may_tell_of(self, snapshots: Collection[int]) -> bool:
         """Tell whether some of these snapshots may have inserted or deleted rows of it."""
         file, last = self.file, self.file.partial_max or self.file.begin_snapshot
-        if self.holds_new_rows and any(i in snapshots for i in range(file.begin_snapshot, last + 1)):
+        if self.holds_new_rows and any(file.begin_snapshot <= i <= last for i in snapshots):
             return True
         if file.end_snapshot in snapshots or any(i in snapshots for _, i in self.inlined_deletes):
             return True
@@ -137,22 +137,27 @@ def _sub_spans(task: ChangeTask, rows_per_task: int) -> Iterator[SnapshotSpan]:
 
 
 def _weights(task: ChangeTask) -> Mapping[int, float]:
-    """Return about how many rows each snapshot has changed; a delete file does not say whose its deletes are."""
-    weights: defaultdict[int, float] = defaultdict(float)
+    """Return about how many rows each snapshot has changed; files do not say whose each row and each delete is."""
     snapshots = [snapshot for snapshot, _ in task.times]
+    steps = [0.0] * (len(snapshots) + 1)  # what each has more than the one before
+
+    def spread(rows: int, first: int, last: int) -> None:
+        start, end = bisect_left(snapshots, first), bisect_right(snapshots, last)
+        if start < end:
+            steps[start] += rows / (end - start)
+            steps[end] -= rows / (end - start)
+
     for changed in task.files:
         file = changed.file
         if changed.holds_new_rows:
-            weights[file.begin_snapshot] += file.record_count
+            spread(file.record_count, file.begin_snapshot, file.partial_max or file.begin_snapshot)
         if file.end_snapshot is not None:
-            weights[file.end_snapshot] += file.record_count
+            spread(file.record_count, file.end_snapshot, file.end_snapshot)
         for _, snapshot in changed.inlined_deletes:
-            weights[snapshot] += 1
+            spread(1, snapshot, snapshot)
         for delete_file in file.delete_files:
-            later = snapshots[bisect_left(snapshots, delete_file.begin_snapshot) :]
-            for snapshot in later:
-                weights[snapshot] += delete_file.delete_count / len(later)
-    return weights
+            spread(delete_file.delete_count, delete_file.begin_snapshot, task.span.end)
+    return dict(zip(snapshots, accumulate(steps), strict=False))
 
 
 def _within(task: ChangeTask, span: SnapshotSpan) -> ChangeTask:
