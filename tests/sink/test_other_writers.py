@@ -106,6 +106,31 @@ def test_table_that_another_drops_stops_the_stream(ingest: Ingest, oracle: Oracl
     ingest.check(oracle, 2)
 
 
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["rows", "files"])
+@pytest.mark.parametrize("is_late", [False, True], ids=["between batches", "in a batch"])
+def test_table_that_another_renames_stops_the_stream(
+    ingest: Ingest, oracle: Oracle, size: int, *, is_late: bool
+) -> None:
+    ingest.feed(size, size, size)
+    driver = ingest.start(Fault("after_collect" if is_late else "after_commit", "hold", 1))
+    driver.wait_held("after_collect" if is_late else "after_commit")
+
+    alter(ingest, oracle, "ALTER TABLE events RENAME TO kept")
+    driver.order("release.after_collect" if is_late else "release.after_commit")
+    error = driver.end()
+
+    assert "table 'main.events'" in str(error)
+    assert f"in snapshot {last_snapshot(ingest)}" in str(error)
+    assert "renamed" in str(error)
+    assert ingest.run() is None  # somebody has seen the error, and wants the table anew
+    kept = size if is_late else 2 * size
+    oracle.attach(ingest.catalog.attach)
+    assert oracle.query("SELECT id FROM kept ORDER BY id") == [(i,) for i in sorted(ingest.ids[:kept])]
+    oracle.detach()
+    ingest.ids = ingest.ids[kept:]
+    ingest.check(oracle, 2)
+
+
 def alter(ingest: Ingest, oracle: Oracle, statement: str) -> None:
     oracle.attach(ingest.catalog.attach)
     oracle.execute(statement)
