@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
+from ducklake_sources.spark_versions import HAS_LIMITS
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.driver_jobs import Fault, Job
@@ -65,6 +66,11 @@ class Silver:
         self.used.append(driver)
         return driver
 
+    def repeat(self) -> None:
+        """Let a driver do again what the last one did not live to do: before 4.2, a run that does so ends with it."""
+        if not HAS_LIMITS:
+            assert self.start().end() is None
+
     def next_batch(self) -> int:
         entry = self.lake.ledger_entry("silver")
         return 0 if entry is None else entry.batch_id + 1
@@ -98,8 +104,10 @@ def test_silver_is_what_a_batch_makes_of_bronze_though_its_driver_was_killed_ten
     print(f"seed {seed}")  # noqa: T201 # shown when the test fails
 
     for _ in range(KILLS):
+        silver.repeat()
         silver.change_bronze(choose)
         silver.start(Fault(choose.choice(POINTS), "kill", silver.next_batch())).wait_dead()
+    silver.repeat()
     silver.change_bronze(choose)
     last = silver.start()
 
