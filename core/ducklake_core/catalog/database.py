@@ -119,16 +119,15 @@ class Database:
     @contextmanager
     def _session(self, begin: str) -> Iterator[Session]:
         connection = self._connect()
+        session = Session(self, connection, begin)
         try:
-            session = Session(self, connection, begin)
+            yield session
+            session.end()
+        except BaseException as error:  # an interrupt must roll back, too; it is raised again
             try:
-                yield session
-                session.end()
-            except BaseException as error:  # an interrupt must roll back, too
                 session.abandon(error)
-                raise
-        except BaseException:
-            connection.close()
+            finally:
+                connection.close()
             raise
         self._put_back(connection)
 
@@ -148,8 +147,7 @@ class Database:
 
     def _put_back(self, connection: Connection) -> None:
         """Keep a connection of PostgreSQL; SQLAlchemy itself has a transaction on those of SQLite."""
-        is_open = connection.engine is self.__dict__.get("engine")  # else `close` was called meanwhile
-        if is_open and self.dialect.has_pipeline and not self._idle:
+        if self.dialect.has_pipeline and not self._idle:
             self._idle.append(connection)
         else:
             connection.close()
