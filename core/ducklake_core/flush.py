@@ -22,9 +22,10 @@ from ducklake_core.catalog.reader import read_head
 from ducklake_core.errors import CommitConflict, CorruptCatalog
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes, replaced_files, write_delete_file
 from ducklake_core.files.flush_out import FlushWriter
-from ducklake_core.files.open_file import FileLayout, remove_quietly
+from ducklake_core.files.open_file import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile, FlushedTable
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
@@ -48,21 +49,21 @@ class Flusher:
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     flush: Flush | None = None
     in_doubt: bool = False
-    _written: list[str] = field(default_factory=list)  # full paths
+    _written: WrittenFiles = field(init=False)
 
     def run(self) -> CommitResult:
         """Write the files and commit them; nothing to flush makes no snapshot. A definite failure removes the files."""
-        try:
+        with WrittenFiles(self.storage) as self._written:
             self.flush = self._write()
             faults.at("after_flush_write")
             if self.flush.is_empty:
                 return CommitResult(None)
             self._check_counts(self.flush)
-            return self.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
-        except BaseException:  # an interrupt must leave no file behind, either
-            if not self.in_doubt:  # else the snapshot may exist: its files must stay
-                remove_quietly(self.storage, self._written)
-            raise
+            try:
+                return self.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
+            finally:
+                if self.in_doubt:  # the snapshot exists, or may: its files must stay
+                    self._written.keep()
 
     def finish(self, snapshot_id: SnapshotId) -> Staged:  # noqa: ARG002 # the files name no snapshot of ours
         """Return the changes; for the committer."""
@@ -140,4 +141,4 @@ class Flusher:
         return FlushedDeletes(file.data_file_id, new, begin, last, file.end_snapshot, replaced)
 
     def _note(self, *paths: str | None) -> None:
-        self._written += [self.table.directory + path for path in paths if path is not None]
+        self._written.add(*(self.table.directory + path for path in paths if path is not None))

@@ -174,7 +174,7 @@ class RowChanger:
             count += len(hits)
             rows, row_ids = _replaced(rows, row_ids, hits, _others(rows.num_rows, hits), change)
             pending.files.remove(file)
-            self.storage.remove(pending.table.directory + file.path if file.path_is_relative else file.path)
+            self.storage.remove_quietly(pending.table.directory + file.path if file.path_is_relative else file.path)
             if rows.num_rows:
                 pending.files += self._write(pending, rows, row_ids)
         return count

@@ -6,8 +6,7 @@ removed again when it does not commit.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -20,6 +19,7 @@ from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import (
     DataFileId,
     Epoch,
@@ -47,8 +47,6 @@ from ducklake_core.spec.types import build_columns
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
-
-log = logging.getLogger(__name__)
 
 TableSchema: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 
@@ -103,7 +101,7 @@ class Transaction:
         if self.result.replayed:
             self._remove_written()
         if self.result.snapshot is not None:
-            self._remove(p for t in self._tables.values() for p in t.superseded_paths(self.result.snapshot.snapshot_id))
+            self._remove_superseded(self.result.snapshot.snapshot_id)
         schema_version = None if self.result.snapshot is None else self.result.snapshot.schema_version
         if self.result.base_is_gone or schema_version not in (None, self.base.schema_version):
             self._lake.forget()
@@ -127,23 +125,21 @@ class Transaction:
             self._remove_written()
 
     def _remove_written(self) -> None:
-        self._remove(path for pending in self._tables.values() for path in pending.written_paths())
+        paths = [path for pending in self._tables.values() for path in pending.written_paths()]
+        WrittenFiles(self._lake.storage, paths).remove()
         self._tables.clear()
 
-    def _remove(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            try:
-                self._lake.storage.remove(path)
-            except Exception:  # noqa: BLE001 # an orphan must not hide why the transaction ended
-                log.warning("file_not_removed", extra={"path": path})
+    def _remove_superseded(self, snapshot_id: SnapshotId) -> None:
+        """Remove delete files that were written for ids which other commits took."""
+        paths = [path for pending in self._tables.values() for path in pending.superseded_paths(snapshot_id)]
+        WrittenFiles(self._lake.storage, paths).remove()
 
     def finish(self, snapshot_id: SnapshotId) -> Staged:
         """Return everything to be committed as a value; for the committer."""
         tables = tuple(p.finish(self._lake.storage, self._lake.data_path, snapshot_id) for p in self._tables.values())
         tables = tuple(t for t in tables if not (t.before is None and t.after is None))
-        return Staged(
-            self.base, tables, tuple(self._created_schemas), tuple(self._dropped_schemas), self._info, self._epoch
-        )
+        schemas = tuple(self._created_schemas), tuple(self._dropped_schemas)
+        return Staged(self.base, tables, *schemas, self._info, self._epoch, snapshot_id)
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""
@@ -381,8 +377,7 @@ class Transaction:
         pending.is_inlinable = find_uninlinable(pending.table.columns, self._lake.database.dialect.name) is None
 
     def _drop(self, pending: PendingTable) -> None:
-        for path in pending.written_paths():
-            self._lake.storage.remove(path)
+        WrittenFiles(self._lake.storage, pending.written_paths()).remove()
         table = pending.table
         dropped = PendingTable(pending.before, None, pending.options, pending.row_limit)
         if pending.before is None:

@@ -1,7 +1,8 @@
 """The committer: the only place that opens a write transaction for a snapshot.
 
 One attempt is one transaction: read the head, decide by ledger and conflicts, plan, write, commit. Losing the snapshot
-id to another commit is contention: a new attempt on the new head. Files are written before and never again.
+id to another commit is contention: a new attempt on the new head. Files are written before, never under a lock; only
+delete files that name their snapshot are written again, when it became another one.
 
 An attempt whose COMMIT got no answer may have landed, or may land still. A new one looks for it by the ledger or by its
 snapshot. If it is not there, both want the same snapshot id, and only one can have it.
@@ -44,6 +45,8 @@ from ducklake_core.spec.changes import parse_changes
 
 log = logging.getLogger(__name__)
 
+_MOST_FINISHES = 10  # then it waits, as after any contention
+
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
@@ -68,6 +71,13 @@ class Attempted:
 
     snapshot: Snapshot
     has_own_time: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsFiles:
+    """An attempt found another head: delete files must be written for this id, when the write lock is released."""
+
+    snapshot_id: SnapshotId
 
 
 class Pending(Protocol):
@@ -119,9 +129,21 @@ class Committer:
             raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {error}") from error
         raise AssertionError("unreachable")  # the policy re-raises
 
-    def _attempt(
+    def _attempt(self, staged: Staged, pending: Pending, attempted: list[Attempted]) -> CommitResult:
+        """Try once; where files must name another snapshot than they do, write those and look at the head again."""
+        for _ in range(_MOST_FINISHES):
+            result = self._in_transaction(staged, pending, attempted)
+            if isinstance(result, CommitResult):
+                return result
+            staged = pending.finish(result.snapshot_id)
+        raise ContentionError(
+            f"others committed to catalog '{self.database.url.shown}' whenever delete files had been written for the "
+            "next snapshot; retries are exhausted"
+        )
+
+    def _in_transaction(
         self, staged: Staged, pending: Pending, attempted: list[Attempted], *, guesses: bool = True
-    ) -> CommitResult:
+    ) -> CommitResult | NeedsFiles:
         try:
             with self.database.write() as session:
                 return self._commit_once(session, staged, pending, attempted, guesses=guesses)
@@ -129,12 +151,12 @@ class Committer:
             raise
         except Exception as error:  # classified by its type, then raised
             if guesses and is_wrong_guess(error):
-                return self._attempt(staged, pending, attempted, guesses=False)
+                return self._in_transaction(staged, pending, attempted, guesses=False)
             raise _classify(self.database, error) from error
 
     def _commit_once(
         self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted], *, guesses: bool
-    ) -> CommitResult:
+    ) -> CommitResult | NeedsFiles:
         remembered, self._remembered = self._remembered, None
         guessed = guess_head(session, staged, remembered) if guesses else None
         found = guessed or read_head(session, staged, remembered)
@@ -154,8 +176,9 @@ class Committer:
                 attempted.clear()  # others have their ids: none of them can land any more
                 pending.in_doubt = False
         staged = self._rebase(session, staged, head)
-        if head.snapshot.snapshot_id != staged.base.snapshot_id and not staged.is_append_only:
-            staged = pending.finish(SnapshotId(head.snapshot.snapshot_id + 1))
+        next_id = SnapshotId(head.snapshot.snapshot_id + 1)
+        if not staged.fits(next_id):
+            return NeedsFiles(next_id)
         now = max(self._clock(), head.snapshot.snapshot_time)
         plan = None if staged.is_empty else plan_commit(staged, head, now)
         written = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)

@@ -17,10 +17,11 @@ from pyarrow.parquet import encryption
 
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.files.deletion_vectors import positions_of
-from ducklake_core.files.open_file import footer_size, remove_quietly
+from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.parquet_in import decryption_of, explain
 from ducklake_core.files.paths import new_delete_file_name, relative_to
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DeleteFile, NewDeleteFile, ReplacedFile, SnapshotId
 from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
 
@@ -95,11 +96,8 @@ def write_delete_file(
             encryption_properties=None if key is None else encryption.create_encryption_properties(footer_key=key),
         )
         size_bytes = sink.tell()
-    try:
+    with WrittenFiles(storage, [directory + path]):  # it is closed, and nobody has heard of it
         footer_bytes = footer_size(storage, directory + path, size_bytes)
-    except BaseException:  # the file is closed and nobody has heard of it
-        remove_quietly(storage, [directory + path])
-        raise
     return NewDeleteFile(
         path=path,
         path_is_relative=True,

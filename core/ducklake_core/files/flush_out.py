@@ -8,7 +8,6 @@ chunks; of a sorted table each chunk is sorted by itself, since order is only ad
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -18,9 +17,10 @@ import pyarrow as pa
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.delete_files import write_delete_file
-from ducklake_core.files.open_file import FileLayout, OpenFile, remove_quietly, rows_per_group
+from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
 from ducklake_core.files.parquet_form import find_unwritable
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDeleteFile, SnapshotId
 from ducklake_core.plan.flush import FlushedFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
@@ -42,6 +42,7 @@ class FlushWriter:
         self._layout = layout
         self._open: dict[PartitionValues | None, _Flushing] = {}  # the one written to longest ago first
         self._done: list[FlushedFile] = []
+        self._written = WrittenFiles(storage)
 
     def __enter__(self) -> Self:
         return self
@@ -52,8 +53,7 @@ class FlushWriter:
                 flushing.file.__exit__(kind, error, _)
             except Exception:  # noqa: BLE001 # must not hide the first error, nor keep the others from being closed
                 log.warning("file_not_closed", extra={"path": flushing.file.full_path})
-        if kind is not None:
-            remove_quietly(self._storage, [self._layout.directory + p for done in self._done for p in _paths(done)])
+        self._written.__exit__(kind, error, _)
 
     def write(self, rows: pa.Table, row_ids: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
         """Write row versions; an end of 0 is none."""
@@ -97,6 +97,7 @@ class FlushWriter:
         done = flushing.finish(partition_id)
         del self._open[values]
         self._done.append(done)
+        self._written.add(flushing.file.full_path)
         positions, ends = flushing.ended()
         if len(positions):
             deletes = self._write_deletes(flushing.file.full_path, positions, ends)
@@ -107,9 +108,11 @@ class FlushWriter:
 
     def _write_deletes(self, data_file_path: str, positions: np.ndarray, ends: np.ndarray) -> NewDeleteFile:
         encrypted = self._layout.options.encrypted
-        return write_delete_file(
+        new = write_delete_file(
             self._storage, self._layout.directory, data_file_path, positions, ends, encrypted=encrypted
         )
+        self._written.add(self._layout.directory + new.path)
+        return new
 
 
 class _Flushing:
@@ -140,7 +143,3 @@ class _Flushing:
     def ended(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions of the versions that have ended, and the snapshots that ended them."""
         return np.concatenate(self._positions), np.concatenate(self._ends)
-
-
-def _paths(done: FlushedFile) -> Sequence[str]:
-    return [done.file.path] if done.deletes is None else [done.file.path, done.deletes.path]

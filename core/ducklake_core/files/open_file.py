@@ -6,9 +6,8 @@ Runs on driver and executors; needs no catalog. Memory is that of a row group an
 from __future__ import annotations
 
 import base64
-import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,10 +25,9 @@ from ducklake_core.files.paths import hive_directory, hive_keys, new_data_file_n
 from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, leaf_paths, leaf_values, merge_bounds
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
 from ducklake_core.spec.types import FIELD_ID, ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +104,8 @@ class OpenFile:
         self._writer.close()
         size_bytes = self._sink.tell()
         self._stack.close()
-        try:
+        with WrittenFiles(self._storage, [self.full_path]):  # it is closed, and nobody has heard of it
             return self._facts(size_bytes)
-        except BaseException:  # the file is closed and nobody has heard of it
-            remove_quietly(self._storage, [self.full_path])
-            raise
 
     def _facts(self, size_bytes: int) -> NewDataFile:
         columns = self._layout.columns
@@ -160,15 +155,6 @@ def leaves_with_nan(columns: Sequence[Column], rows: pa.Table) -> frozenset[str]
 
 def _has_nan(values: pa.Array) -> bool:
     return pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
-
-
-def remove_quietly(storage: Storage, paths: Iterable[str]) -> None:
-    """Remove files after a failure: one that stays is an orphan, and must not hide why it was to go."""
-    for path in paths:
-        try:
-            storage.remove(path)
-        except Exception:  # noqa: BLE001 # see above
-            log.warning("file_not_removed", extra={"path": path})
 
 
 def rows_per_group(rows: pa.Table, options: WriteOptions) -> int:

@@ -7,7 +7,6 @@ Runs on driver and executors; needs no catalog. What the files hold is decided i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -17,6 +16,7 @@ from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
 from ducklake_core.files.parquet_form import find_unwritable, to_parquet_form
 from ducklake_core.files.paths import new_data_file_name
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
@@ -40,14 +40,16 @@ def write_data_files(
     rows = _checked(table, layout.columns)
     for name, ids in ((ROW_ID_NAME, row_ids), (SNAPSHOT_ID_NAME, snapshot_ids)):
         rows = rows if ids is None else rows.append_column(name, ids.cast(pa.int64()))
-    with _removing_on_error(storage, layout.directory) as written:
+    files: list[NewDataFile] = []
+    with WrittenFiles(storage) as written:
         for values, part in split_by_partition(rows, layout.columns, layout.partitioning):
             ordered = sort_rows(part, layout.columns, layout.sort_order) if layout.options.sort_on_insert else part
             while len(ordered):
                 file = _write_file(storage, layout, ordered, values, new_name)
-                written.append(file)
+                written.add(layout.directory + file.path)
+                files.append(file)
                 ordered = ordered.slice(file.record_count)
-    return tuple(written)
+    return tuple(files)
 
 
 def write_record_batches(
@@ -59,10 +61,13 @@ def write_record_batches(
     new_name: Callable[[], str] = new_data_file_name,
 ) -> tuple[NewDataFile, ...]:
     """Write a stream of record batches, holding at most about `buffer_bytes` of it in memory; each fill makes files."""
-    with _removing_on_error(storage, layout.directory) as written:
+    files: list[NewDataFile] = []
+    with WrittenFiles(storage) as written:
         for table in _tables(record_batches, buffer_bytes):
-            written.extend(write_data_files(storage, layout, table, new_name=new_name))
-    return tuple(written)
+            some = write_data_files(storage, layout, table, new_name=new_name)
+            written.add(*(layout.directory + file.path for file in some))
+            files += some
+    return tuple(files)
 
 
 def _checked(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
@@ -75,18 +80,6 @@ def _checked(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
             raise SchemaMismatch(f"the data must have column '{column.name}' once", column=column.name)
         to_parquet_form(table.column(column.name), column)
     return table.select([column.name for column in columns])
-
-
-@contextmanager
-def _removing_on_error(storage: Storage, directory: str) -> Iterator[list[NewDataFile]]:
-    """Give a list for finished files, and remove those in it when the block fails."""
-    written: list[NewDataFile] = []
-    try:
-        yield written
-    except BaseException:  # an interrupt must leave no file behind, either
-        for file in written:
-            storage.remove(directory + file.path)
-        raise
 
 
 def _tables(record_batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:

@@ -6,6 +6,7 @@ Paths given to its methods are full ones, as the catalog composes them.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +15,16 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Self
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from ducklake_core.errors import InvalidInput, UnreadableFile, UnwritableFile
+from ducklake_core.log_lines import log_event
+
+log = logging.getLogger(__name__)
 
 # What pyarrow reaches by itself; everything else is asked of fsspec.
 _NATIVE = ("s3", "gs", "gcs", "hdfs", "abfs", "abfss")
@@ -56,15 +61,16 @@ class Storage:
 
         Raises UnwritableFile when the storage does not take it.
         """
-        key = self._key(path)
+        key, is_open = self._key(path), False
         try:
             if isinstance(self._filesystem, pafs.LocalFileSystem):
                 self._filesystem.create_dir(str(PurePosixPath(key).parent))
             with self._filesystem.open_output_stream(key) as sink:
+                is_open = True
                 yield sink
         except BaseException as error:  # an interrupt must leave no file behind, either
-            if self.exists(path):
-                self.remove(path)
+            if is_open:
+                self.remove_quietly(path)
             if isinstance(error, OSError):
                 raise UnwritableFile(f"cannot write file '{path}': {error}", path=path) from error
             raise
@@ -107,6 +113,27 @@ class Storage:
         except OSError as error:
             raise _unreadable(path, error) from error
 
+    def remove_quietly(self, path: str) -> None:
+        """Delete a file, or the directory of a path with a trailing slash; one that stays is logged, as an orphan."""
+        try:
+            if path.endswith("/"):
+                self.remove_directory(path)
+            else:
+                self.remove(path)
+        except Exception as error:  # noqa: BLE001 # it is removed after a failure, which must be the one to be seen
+            if not isinstance(error.__cause__, FileNotFoundError):
+                log_event(log, logging.WARNING, "file_not_removed", path=hide_password(path), error=error)
+
+    def check_writable(self) -> None:
+        """Write a tiny file at the root and remove it again; raise UnwritableFile when that cannot be done."""
+        path = f"{self.root.rstrip('/')}/ducklake-probe-{uuid4()}"
+        try:
+            with self.open_output(path) as sink:
+                sink.write(b"may be removed")
+        except UnwritableFile as error:
+            raise unwritable_root(self.root, error.__cause__ or error) from error
+        self.remove_quietly(path)
+
     @property
     def _filesystem(self) -> pafs.FileSystem:
         return _filesystem(_scheme(self.root), urlsplit(self.root).netloc)
@@ -147,6 +174,16 @@ def _filesystem(scheme: str, authority: str) -> pafs.FileSystem:
     except (ImportError, ValueError, OSError, pa.ArrowException) as error:
         where = hide_password(f"{scheme}://{authority}")
         raise InvalidInput(f"cannot open storage '{where}': {error}", url=scheme) from error
+
+
+def unwritable_root(root: str, reason: object) -> UnwritableFile:
+    """Return the error for a data path that takes no files."""
+    path = hide_password(root)
+    return UnwritableFile(
+        f"cannot write files below data path '{path}': {reason}; let this process write there, with space left, or "
+        "give the lake another data_path",
+        path=path,
+    )
 
 
 def _unreadable(path: str, error: Exception) -> UnreadableFile:

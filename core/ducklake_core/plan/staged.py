@@ -184,7 +184,7 @@ class CommitInfo:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Everything one snapshot shall change."""
+    """Everything one snapshot shall change. `finished_for`: the id that its delete files name, where they name one."""
 
     base: Snapshot
     tables: tuple[StagedTable, ...] = ()
@@ -192,6 +192,12 @@ class Staged:
     dropped_schemas: tuple[SchemaVersion, ...] = ()
     info: CommitInfo = CommitInfo()
     epoch: Epoch | None = None
+    finished_for: SnapshotId | None = None
+
+    def fits(self, snapshot_id: SnapshotId) -> bool:
+        """Tell whether its files can be those of a snapshot: delete files that replace older ones name their own."""
+        names_one = any(deletes.replaced for t in self.tables for deletes in t.writes.delete_files)
+        return not names_one or self.finished_for == snapshot_id
 
     @property
     def changes_definitions(self) -> bool:
