@@ -1,0 +1,73 @@
+"""Files are written while no transaction on the catalog is open: storage may be slow, and others want to commit."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from ducklake_core import Lake
+from ducklake_core.errors import ContentionError
+from tests.fixtures.catalogs import Catalog, PostgresCatalog
+from tests.fixtures.consistency import check_lake
+from tests.fixtures.faults import at_fault
+
+
+def is_somebody_in_a_transaction(catalog: Catalog) -> bool:
+    """Tell whether a client holds a lock of the catalog, or only a transaction."""
+    if isinstance(catalog, PostgresCatalog):
+        return catalog.query("SELECT pid FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'") != []
+    with closing(sqlite3.connect(catalog.path, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        return False
+
+
+@pytest.fixture
+def lake(catalog: Catalog) -> Lake:
+    """Give a lake whose table has a delete file: the next one merges with it, and names its snapshot."""
+    lake = Lake.create(catalog.url, catalog.data_path)
+    lake.create_table("t", {"id": "int64"})
+    lake.append("t", {"id": list(range(100))})
+    lake.delete("t", "id < 30")
+    return lake
+
+
+@pytest.mark.parametrize("rivals", [1, 3])
+def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(
+    catalog: Catalog, lake: Lake, rivals: int
+) -> None:
+    written: list[bool] = []
+
+    def beat() -> None:
+        written.append(is_somebody_in_a_transaction(catalog))
+        if len(written) <= rivals and not written[-1]:
+            with Lake.open(catalog.url) as rival:
+                rival.append("t", {"id": [1000 + len(written)]})
+
+    with lake, at_fault("after_delete_file_write", beat):
+        lake.delete("t", "id < 60")
+
+        assert written == [False] * (1 + rivals)
+        assert sorted(lake.table("t").read()["id"].to_pylist()) == [*range(60, 100), *range(1001, 1001 + rivals)]
+        assert lake.table("t", at=3).count() == 70
+    check_lake(catalog)
+
+
+def test_delete_that_never_meets_the_id_its_files_name_gives_up_and_leaves_nothing(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ducklake_core.catalog.committer._MOST_FINISHES", 3)
+    lake.committer._retries = lake.committer._retries.copy(stop=lambda _: True)
+
+    def beat() -> None:
+        with Lake.open(catalog.url) as rival:
+            rival.append("t", {"id": [1000]})
+
+    with lake, at_fault("after_delete_file_write", beat):
+        with pytest.raises(ContentionError, match="delete files had been written"):
+            lake.delete("t", "id < 60")
+
+        assert lake.table("t").count() == 74
+    check_lake(catalog)
