@@ -35,9 +35,7 @@ def lake(catalog: Catalog) -> Lake:
 
 
 @pytest.mark.parametrize("rivals", [1, 3])
-def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(
-    catalog: Catalog, lake: Lake, rivals: int
-) -> None:
+def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(catalog: Catalog, lake: Lake, rivals: int) -> None:
     written: list[bool] = []
 
     def beat() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ducklake_core.errors import InvalidInput, UnreadableFile
+from ducklake_core.errors import InvalidInput, UnreadableFile, UnwritableFile
 from ducklake_core.files.storage import Storage
 
 
@@ -56,3 +56,23 @@ def test_missing_file_is_named(root: str) -> None:
 def test_url_that_nothing_opens_is_refused() -> None:
     with pytest.raises(InvalidInput, match="unheard-of"):
         Storage.of("unheard-of://bucket/")
+
+
+def test_root_that_takes_files_is_left_as_it_was(root: str) -> None:
+    storage = Storage.of(root)
+
+    storage.check_writable()
+
+    assert storage.files_in(root) == []
+
+
+def test_root_that_takes_no_file_is_refused_with_what_helps(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    storage = Storage.of(f"{tmp_path}/file/lake/")
+
+    with pytest.raises(
+        UnwritableFile, match=rf"below data path '{tmp_path}/file/lake/': .*; let this process"
+    ) as error:
+        storage.check_writable()
+
+    assert error.value.path == storage.root
