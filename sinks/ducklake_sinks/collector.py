@@ -22,6 +22,7 @@ from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.query import Query
 from ducklake_sinks.spark_types import from_arrow_types, to_arrow_types
 from ducklake_sinks.task_writer import MESSAGE_SCHEMA, TaskResult, TaskWriter
+from ducklake_sinks.unwritable import refuse_unwritable
 
 
 class Expectation(Enum):
@@ -61,6 +62,7 @@ def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]
     except PythonException as error:
         missing = re.search(r"No module named '(ducklake_\w+|pyarrow|pandas)", str(error))
         if missing is None:
+            refuse_unwritable(writer.storage, error)
             raise
         raise InvalidInput(
             f"Spark's executors run a Python without '{missing.group(1)}': install ducklake-streaming there, or name "

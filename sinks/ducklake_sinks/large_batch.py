@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Transaction
-from ducklake_core.errors import UnreadableFile
 from ducklake_core.files.parquet_out import FileLayout
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
 from ducklake_sinks.bad_rows import Letterhead
 from ducklake_sinks.collector import write_by_executors
 from ducklake_sinks.incoming import Incoming
-from ducklake_sinks.native_files import can_write_natively, remove_native_files, write_natively
+from ducklake_sinks.native_files import can_write_natively, native_directories, write_natively
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key
 from ducklake_sinks.task_writer import Message, Target, TaskWriter
@@ -30,7 +30,7 @@ _PARALLELISM_OVER_CONNECT = 8  # nobody tells
 class Part:
     """What a batch adds to one table: rows on the driver, files that wait for their commit, or both.
 
-    `incoming` None: dead letters, whose schema is ours.
+    `incoming` None: dead letters, whose schema is ours. `is_native`: Spark's own writer has made the files.
     """
 
     table: str
@@ -38,19 +38,22 @@ class Part:
     rows: pa.Table | None = None
     files: tuple[NewDataFile, ...] = ()
     directory: str = ""  # of the table, for the files
+    is_native: bool = False
 
     @property
     def row_count(self) -> int:
         rows: int = 0 if self.rows is None else self.rows.num_rows
         return rows + sum(file.record_count for file in self.files)
 
-    def remove_files(self, storage: Storage) -> None:
-        """Remove the files of a batch that will not be committed; what cannot be removed is an orphan."""
-        for file in self.files:
-            try:
-                storage.remove(self.directory + file.path)
-            except UnreadableFile:
-                continue
+    def written(self, storage: Storage) -> WrittenFiles:
+        """Return the files, to be removed when the batch will not be committed."""
+        return WrittenFiles(storage, self._paths())
+
+    def _paths(self) -> set[str]:
+        """Return the files' paths; of those that have a directory to themselves, that."""
+        if self.is_native:
+            return native_directories(self.directory, self.files)
+        return {self.directory + file.path for file in self.files}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,12 @@ class LargeBatch:
 
     def _write_natively(self, target: Target) -> Part:
         files = write_natively(self.frame, target.layout, self.storage)
-        part = Part(target.name, self.incoming, None, files, target.layout.directory)
+        part = Part(target.name, self.incoming, None, files, target.layout.directory, is_native=True)
         if not 0 < part.row_count <= self.options.inline_rows:
             return part
-        rows = [_read(self.storage, target.layout, file) for file in files]  # few after all: they can be inlined
-        remove_native_files(self.storage, target.layout, files)
+        with part.written(self.storage) as written:
+            rows = [_read(self.storage, target.layout, file) for file in files]  # few after all: they can be inlined
+            written.remove()
         return Part(target.name, self.incoming, pa.concat_tables(rows))
 
     def _write_by_executors(
@@ -104,12 +108,15 @@ class LargeBatch:
         messages: defaultdict[str, list[Message]] = defaultdict(list)
         for message in (message for result in results for message in result.messages):
             messages[message.table].append(message)
-        parts = [self._part(core, table, found, is_dead=table == dead) for table, found in messages.items()]
-        unknown = sorted({name for result in results for name in result.unknown})
-        if unknown:
-            for part in parts:
-                part.remove_files(self.storage)
-            return [], unknown
+        with WrittenFiles(self.storage) as written:
+            for table, found in messages.items():
+                directory = core.table_version(table).directory
+                written.add(*(directory + file.path for message in found for file in message.files))
+            parts = [self._part(core, table, found, is_dead=table == dead) for table, found in messages.items()]
+            unknown = sorted({name for result in results for name in result.unknown})
+            if unknown:
+                written.remove()
+                return [], unknown
         return parts, []
 
     def _part(self, core: Transaction, table: str, messages: Sequence[Message], *, is_dead: bool) -> Part:

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -21,10 +23,12 @@ from ducklake_core.files.footer_facts import read_file_facts
 from ducklake_core.files.parquet_out import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import type_text
 from ducklake_sinks.spark_types import lake_schema
+from ducklake_sinks.unwritable import refuse_unwritable
 
 _UNFIT = frozenset({"list", "map", "time", "interval"})
 _CODECS = frozenset({"snappy", "zstd", "gzip", "none"})  # which Spark calls the same
@@ -50,26 +54,31 @@ def can_write_natively(session: SparkSession, schema: T.StructType, layout: File
 
 
 def write_natively(frame: DataFrame, layout: FileLayout, storage: Storage) -> tuple[NewDataFile, ...]:
-    """Write a batch and return its files; on an error nothing is left."""
+    """Write a batch and return its files; on an error, and of a batch without rows, nothing is left.
+
+    Raises UnwritableFile when the storage does not take them.
+    """
     name = f"ducklake-{uuid7()}/"
     directory = layout.directory + name
-    try:
-        _write(frame, layout, directory)
+    with WrittenFiles(storage, [directory]) as written:
+        try:
+            _write(frame, layout, directory)
+        except (PySparkException, Py4JError) as error:
+            refuse_unwritable(storage, error)
+            raise
         files = _read_facts(storage, layout, name)
-    except BaseException:  # an interrupt must leave no file behind, either
-        storage.remove_directory(directory)
-        raise
+        if not files:
+            written.remove()
     kept = {file.path.removeprefix(name) for file in files}
     for other in storage.files_in(directory):  # files without rows, and checksums of Hadoop's local filesystem
         if other not in kept:
-            storage.remove(directory + other)
+            storage.remove_quietly(directory + other)
     return files
 
 
-def remove_native_files(storage: Storage, layout: FileLayout, files: Sequence[NewDataFile]) -> None:
-    """Remove what `write_natively` wrote, with the directory that it made."""
-    for directory in {file.path.partition("/")[0] for file in files}:
-        storage.remove_directory(f"{layout.directory}{directory}/")
+def native_directories(directory: str, files: Sequence[NewDataFile]) -> set[str]:
+    """Return the directories that `write_natively` made for files of a table, each with all that is in it."""
+    return {f"{directory}{file.path.partition('/')[0]}/" for file in files}
 
 
 def _is_plain(layout: FileLayout) -> bool:

@@ -10,6 +10,7 @@ import math
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Epoch, Lake, Transaction, faults
 from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound, TransientError
+from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, LedgerEntry, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.retries import commit_retries
@@ -87,13 +89,25 @@ class SinkRuntime:
         return governor
 
     def _open_or_create(self) -> Lake:
-        """Open the lake; create it where there is none and the options say where its files go."""
+        """Open the lake; create it where there is none and the options say where its files go.
+
+        Raises UnwritableFile when no file can be written there: rows of small batches would come in, and never get out
+        of the catalog.
+        """
         try:
-            return open_lake(self.options)
+            lake = open_lake(self.options)
         except NoLakeFound:
             if self.options.data_path is None:
                 raise
-        return Lake.create(self.options.catalog, self.options.data_path, metadata_schema=self.options.metadata_schema)
+            Storage.of(self.options.data_path).check_writable()  # before there is a lake that nobody can use
+            return Lake.create(
+                self.options.catalog, self.options.data_path, metadata_schema=self.options.metadata_schema
+            )
+        with ExitStack() as stack:
+            stack.enter_context(lake)
+            lake.storage.check_writable()
+            stack.pop_all()
+        return lake
 
     def close(self) -> None:
         if self.__dict__.get("governor") is not None:

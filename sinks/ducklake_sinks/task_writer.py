@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import faults
-from ducklake_core.errors import UnreadableFile
 from ducklake_core.files.parquet_out import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
 from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, plain_rows, refuse
 from ducklake_sinks.routes import route_key, split_by_route, why_no_table
@@ -82,14 +82,11 @@ class TaskWriter:
         yield pa.record_batch([pa.array([result], pa.binary())], names=["message"])
 
     def write(self, record_batches: Iterator[pa.RecordBatch]) -> TaskResult:
-        task = _Task(self)
-        try:
+        with WrittenFiles(self.storage) as written:  # whatever ends the task, no message will name its files
+            task = _Task(self, written)
             for record_batch in record_batches:
                 task.add(from_arrow_types(pa.Table.from_batches([record_batch]), self.schema))
             return task.finish()
-        except BaseException:  # whatever ends the task, no message will name its files
-            task.remove_files()
-            raise
 
 
 @dataclass(slots=True)
@@ -97,6 +94,7 @@ class _Buffer:
     """Rows of one table that wait to be written, and the files that were."""
 
     target: Target
+    written: WrittenFiles
     tables: list[pa.Table] = field(default_factory=list)
     size_bytes: int = 0
     files: list[NewDataFile] = field(default_factory=list)
@@ -108,7 +106,10 @@ class _Buffer:
 
     def write(self, storage: Storage) -> None:
         if self.tables:
-            self.files += write_data_files(storage, self.target.layout, pa.concat_tables(self.tables))
+            layout = self.target.layout
+            files = write_data_files(storage, layout, pa.concat_tables(self.tables))
+            self.files += files
+            self.written.add(*(layout.directory + file.path for file in files))
             faults.at("after_task_file_write")
         self.tables, self.size_bytes = [], 0
 
@@ -122,8 +123,9 @@ class _Buffer:
 class _Task:
     """One run of a writer."""
 
-    def __init__(self, writer: TaskWriter) -> None:
+    def __init__(self, writer: TaskWriter, written: WrittenFiles) -> None:
         self.writer = writer
+        self.written = written
         self.buffers: dict[Key, _Buffer] = {}
         self.unknown: set[str] = set()
 
@@ -143,18 +145,10 @@ class _Task:
 
     def finish(self) -> TaskResult:
         if self.unknown:
-            self.remove_files()
+            self.written.remove()
             return TaskResult((), tuple(sorted(self.unknown)))
         writer = self.writer
         return TaskResult(tuple(b.finish(writer.storage, writer.few_rows) for b in self.buffers.values()))
-
-    def remove_files(self) -> None:
-        for buffer in self.buffers.values():
-            for file in buffer.files:
-                try:
-                    self.writer.storage.remove(buffer.target.layout.directory + file.path)
-                except UnreadableFile:  # an orphan must not hide why the task failed
-                    continue
 
     def _store(self, key: Key, target: Target, rows: pa.Table) -> None:
         good, bad = fitting_rows(
@@ -175,7 +169,7 @@ class _Task:
             self._keep(route_key(dead.name), dead, dead_letters(self.writer.head, table_name, bad))
 
     def _keep(self, key: Key, target: Target, rows: pa.Table) -> None:
-        buffer = self.buffers.setdefault(key, _Buffer(target))
+        buffer = self.buffers.setdefault(key, _Buffer(target, self.written))
         buffer.add(rows)
         if buffer.size_bytes >= self.writer.buffer_bytes:
             buffer.write(self.writer.storage)

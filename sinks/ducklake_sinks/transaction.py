@@ -111,7 +111,7 @@ class SinkTransaction:
         if self._core is not None:
             self._core.discard()
         for part in self._parts:
-            part.remove_files(self._runtime.lake.storage)
+            part.written(self._runtime.lake.storage).remove()
 
     # ---- rows
 

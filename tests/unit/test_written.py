@@ -1,6 +1,7 @@
 """Files that no snapshot names yet: a failure removes all that can be removed, and is the error to be seen."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,8 +55,9 @@ def touch(storage: Storage, *names: str) -> list[str]:
 def test_failure_removes_files_and_directories(storage: Storage, tmp_path: Path) -> None:
     paths = touch(storage, "a", "b", "directory/c")
 
-    with pytest.raises(KeyError), WrittenFiles(storage, paths[:1]) as written:
-        written.add(paths[1], f"{tmp_path}/directory/")
+    written = WrittenFiles(storage, paths[:1])
+    written.add(paths[1], f"{tmp_path}/directory/")
+    with pytest.raises(KeyError), written:
         raise KeyError
 
     assert list(tmp_path.iterdir()) == []
@@ -73,8 +75,9 @@ def test_files_of_a_block_that_ends_well_stay(storage: Storage) -> None:
 def test_files_that_a_snapshot_may_name_stay_whatever_comes(storage: Storage) -> None:
     paths = touch(storage, "a")
 
-    with pytest.raises(KeyError), WrittenFiles(storage, paths) as written:
-        written.keep()
+    written = WrittenFiles(storage, paths)
+    written.keep()
+    with pytest.raises(KeyError), written:
         raise KeyError
 
     assert storage.exists(paths[0])
@@ -100,14 +103,23 @@ def test_file_that_is_gone_already_is_no_news(storage: Storage, caplog: pytest.L
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("writer", ["one table", "record batches"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        write_data_files,
+        lambda storage, layout, rows: write_record_batches(
+            storage, layout, rows.to_batches(max_chunksize=1), buffer_bytes=1
+        ),
+    ],
+    ids=["one table", "record batches"],
+)
 def test_disk_that_is_full_is_the_error_though_removing_fails(
     storage: Storage,
     layout: FileLayout,
     first_stays: list[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    writer: str,
+    write: Callable[[Storage, FileLayout, pa.Table], object],
 ) -> None:
     opened: list[str] = []
     open_output = Storage.open_output
@@ -122,10 +134,7 @@ def test_disk_that_is_full_is_the_error_though_removing_fails(
     rows = pa.table({"i": pa.array(range(4), pa.int64())})
 
     with pytest.raises(UnwritableFile, match="no space left on device"):
-        if writer == "one table":
-            write_data_files(storage, layout, rows)
-        else:
-            write_record_batches(storage, layout, rows.to_batches(max_chunksize=1), buffer_bytes=1)
+        write(storage, layout, rows)
 
     assert [str(path) for path in tmp_path.rglob("*.parquet")] == first_stays[:1]
 
