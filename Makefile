@@ -6,7 +6,7 @@ ENVIRONMENT := .venv/.stamp
 CATALOG ?= sqlite
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spark check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz lock format clean
+.PHONY: help demo test test-spark check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test-spark: $(ENVIRONMENT) ## run the tests of reads with each version of Spark 
 
 fuzz: $(ENVIRONMENT) ## repeat the random walks of the tests for long
 	@$(BIN)/pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+
+mutants: $(ENVIRONMENT) ## take out one safeguard after another and see that a test notices (ARGS="sink- --jobs 2" to choose)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.mutants.run $(ARGS)
 
 format: $(ENVIRONMENT) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .

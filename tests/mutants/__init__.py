@@ -1,0 +1,1 @@
+"""Safeguards that were taken out on purpose, and the tests that notice."""
