@@ -286,6 +286,17 @@ def test_append_says_so_and_removes_no_file_when_nobody_can_tell_what_became_of_
     check_lake(catalog)
 
 
+def test_flush_whose_commit_gets_no_answer_keeps_its_files(catalog: PostgresCatalog, proxy: Proxy, lake: Lake) -> None:
+    proxy.lose(Fate.LOSE_REPLY, then_refuse=1000)
+
+    with pytest.raises(CommitOutcomeUnknown):
+        lake.flush_inlined("t")
+
+    assert ids_of(catalog) == [-1]
+    assert catalog.query("SELECT record_count FROM ducklake_data_file") == [(1,)]
+    check_lake(catalog)
+
+
 def test_snapshot_of_another_writer_is_not_taken_for_ours(catalog: PostgresCatalog, proxy: Proxy, lake: Lake) -> None:
     proxy.lose(Fate.LOSE_REQUEST)
     before_trying_again(lake, lambda: other_append(catalog))

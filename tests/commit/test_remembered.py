@@ -150,6 +150,17 @@ def test_a_stream_that_another_run_has_taken_over_is_fenced(catalog_in_use: Cata
         assert lake.table("t").count() == 3
 
 
+def test_an_epoch_is_replayed_though_the_head_is_remembered(catalog_in_use: Catalog) -> None:
+    with Lake.open(catalog_in_use.url) as lake:
+        for batch_id in range(3):
+            lake.commit_epoch(Epoch("s", batch_id, "q", "r"), lambda tx: tx.append("t", {"id": [1]}))
+
+        again = lake.commit_epoch(Epoch("s", 2, "q", "r"), lambda tx: tx.append("t", {"id": [2]}))
+
+        assert again.replayed
+        assert lake.table("t").count() == 3
+
+
 def append_three(lake: Lake, **others: str) -> None:
     """Commit often enough that statistics are remembered."""
     for number in range(3):

@@ -164,3 +164,17 @@ def test_files_that_cannot_be_removed_do_not_hide_why_a_batch_failed(
 
     with pytest.raises(InvalidInput, match="the reason"), transaction:
         raise InvalidInput("the reason")
+
+
+def test_batch_that_is_read_again_for_a_new_table_leaves_no_files(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink
+) -> None:
+    """One task knows all its tables and writes files; the other meets a new one."""
+    sink = make_sink(table=None, route="topic", inline_rows=10)
+    sink(frame(spark, LARGE).selectExpr("id", "'known' AS topic"), 0)
+
+    sink(frame(spark, LARGE).selectExpr("id", f"if(id < {LARGE // 2}, 'known', 'new') AS topic"), 1)
+
+    with Lake.open(catalog.url) as lake:
+        assert (lake.table("known").count(), lake.table("new").count()) == (LARGE + LARGE // 2, LARGE // 2)
+    check_lake(catalog, orphans=0)
