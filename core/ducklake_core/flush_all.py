@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ducklake_core import faults
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-def flush_one(lake: Lake, name: str, memory_bytes: int) -> FlushResult:
-    """Flush a table; then drop the tables of inlined rows that are left empty."""
-    return _drop_superseded(lake, _flush_table(lake, name, memory_bytes, FlushResult()))
+DEFAULT_KEEP = timedelta(hours=1)  # of superseded tables; longer than most sessions of DuckDB are open
 
 
-def flush_all(lake: Lake, memory_bytes: int) -> FlushResult:
+def flush_one(lake: Lake, name: str, memory_bytes: int, keep: timedelta) -> FlushResult:
+    """Flush a table; then tidy up the tables of inlined rows that are left empty."""
+    return _drop_superseded(lake, keep, _flush_table(lake, name, memory_bytes, FlushResult()))
+
+
+def flush_all(lake: Lake, memory_bytes: int, keep: timedelta) -> FlushResult:
     """Flush all tables that may be; one that fails does not keep it from the rest. The first error is raised then."""
     result = FlushResult()
     failure: DuckLakeError | None = None
@@ -39,24 +42,23 @@ def flush_all(lake: Lake, memory_bytes: int) -> FlushResult:
         except DuckLakeError as error:
             log.warning("table_not_flushed", extra={"table": name, "error": repr(error)})
             failure = failure or error
-    result = _drop_superseded(lake, result)
+    result = _drop_superseded(lake, keep, result)
     if failure is not None:
         raise failure
     return result
 
 
-def _drop_superseded(lake: Lake, result: FlushResult) -> FlushResult:
+def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushResult:
     """Tidy up. The flush is committed: that a later one has to do this must not look as if it had failed."""
     faults.at("before_drop_superseded")
     try:
-        dropped = drop_superseded(lake.database)
+        dropped = drop_superseded(lake.database, keep)
     except Exception as error:  # only what may pass by itself is left for later
         if not (isinstance(error, TransientError) or lake.database.dialect.is_transient(error)):
             raise
         log.warning("superseded_tables_not_dropped", extra={"error": repr(error)})
         return result
-    if dropped:
-        lake.forget()
+    lake.forget()  # definitions that it remembers may name tables that are gone
     return replace(result, dropped_tables=dropped)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,11 +24,11 @@ from ducklake_core.catalog.options_store import write_option
 from ducklake_core.catalog.state_reader import read_inlined_state
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.change_rows import change_schema, read_changes
-from ducklake_core.errors import ObjectNotFound, TerminalError
+from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
 from ducklake_core.feed import FeedRequest, list_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
-from ducklake_core.flush_all import flush_all, flush_one
+from ducklake_core.flush_all import DEFAULT_KEEP, flush_all, flush_one
 from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SnapshotId, SortKey
 from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.plan.predicates import Predicate
@@ -36,6 +36,7 @@ from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.retries import start_overs
 from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
+from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.table import Table
 from ducklake_core.transaction import TableSchema, Transaction
 from ducklake_core.view import LakeView
@@ -219,15 +220,30 @@ class Lake:
 
     # ---- inlined rows
 
-    def flush_inlined(self, table: str | None = None, *, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> FlushResult:
+    def flush_inlined(
+        self,
+        table: str | None = None,
+        *,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        keep_superseded: float | str | timedelta = DEFAULT_KEEP,
+    ) -> FlushResult:
         """Move inlined rows and deletes of a table to Parquet: one snapshot, in which no reader sees a difference.
 
         None: of every table but those with the option `auto_compact` false, one snapshot each. It takes about
         `memory_bytes` of memory, however many rows there are. Rows that are inserted meanwhile stay for the next
         flush. When others delete inlined rows, flush or alter the table again and again, it gives up with
         `CommitConflict` after several attempts (of all tables: after the others): nothing is lost, flush later.
+
+        Tables of inlined rows that have older columns than the newest, and are empty, are dropped by the first flush
+        that comes `keep_superseded` (seconds, or a text such as `1h`) after they were emptied: a DuckDB session that
+        is open may know them, and on PostgreSQL it breaks down when it reads one that is gone. 0: at once, as DuckDB's
+        own flush does. Raises InvalidInput for what is no time.
         """
-        return flush_all(self, memory_bytes) if table is None else flush_one(self, table, memory_bytes)
+        try:
+            keep = parse_duration(keep_superseded)
+        except ValueError as error:
+            raise InvalidInput(f"keep_superseded is {keep_superseded!r}, but must be {error}") from error
+        return flush_all(self, memory_bytes, keep) if table is None else flush_one(self, table, memory_bytes, keep)
 
     def inlined_state(self, table: str) -> InlinedState:
         """Return how much of a table is in the catalog instead of in files.

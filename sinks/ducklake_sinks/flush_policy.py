@@ -33,6 +33,7 @@ class FlushPolicy:
     `bytes` is a number or a text such as `64MB`, `age` seconds or a text such as `5m`, counted from the oldest row.
     `deletes` counts rows that are deleted: inlined ones that ended, and positions of files kept in the catalog.
     `budget` is how long a batch may wait, at most, for a flush that has fallen behind by four thresholds.
+    `keep_superseded` is how long empty tables of inlined rows stay for DuckDB's open sessions: `Lake.flush_inlined`.
     """
 
     rows: int | None
@@ -40,6 +41,7 @@ class FlushPolicy:
     age: timedelta | None
     deletes: int | None
     budget: timedelta
+    keep_superseded: timedelta
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class FlushPolicy:
         age: float | str | timedelta | None = "5m",
         deletes: int | None = 10_000,
         budget: float | str | timedelta = "2s",
+        keep_superseded: float | str | timedelta = "1h",
     ) -> None:
         problems: list[str] = []
         fields = {
@@ -56,9 +59,12 @@ class FlushPolicy:
             "age": _parsed(problems, "age", age, parse_duration),
             "deletes": _parsed(problems, "deletes", deletes, parse_count),
             "budget": _parsed(problems, "budget", budget, parse_duration),
+            "keep_superseded": _parsed(problems, "keep_superseded", keep_superseded, parse_duration),
         }
         if fields["budget"] is None and not problems:
             problems.append("budget is None, but must be a time; 0 to never wait")
+        if fields["keep_superseded"] is None and not problems:
+            problems.append("keep_superseded is None, but must be a time; 0 to drop them at once")
         if problems:
             raise InvalidInput("a flush policy cannot be made: " + "; ".join(problems), problems=problems)
         for name, value in fields.items():

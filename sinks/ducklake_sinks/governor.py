@@ -144,7 +144,7 @@ class FlushGovernor:
             is_due = self._policy.is_due(self._tables[name], self._clock())
         if is_due and not self._is_closed:
             start = self._clock()
-            result = lake.flush_inlined(name)
+            result = lake.flush_inlined(name, keep_superseded=self._policy.keep_superseded)
             self.flushes += 1
             milliseconds = round(1000 * (self._clock() - start).total_seconds())
             fields = {"table": name, "rows": result.rows, "files": result.data_files, "milliseconds": milliseconds}

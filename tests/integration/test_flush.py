@@ -341,7 +341,7 @@ def test_a_row_that_was_not_read_is_not_removed(catalog: Catalog, lake: Lake, mo
 def test_a_flush_is_done_even_when_nobody_tidies_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.append("t", rows(1))
 
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise CatalogUnavailable("no connection today")
 
     monkeypatch.setattr("ducklake_core.flush_all.drop_superseded", fail)
@@ -386,7 +386,7 @@ def test_another_lake_object_survives_tables_that_a_flush_drops(catalog: Catalog
         other.append("t", {"i": [4], "s": ["row 4"], "x": [6]})
         assert other.table("t").count() == 4
 
-        result = lake.flush_inlined("t")
+        result = lake.flush_inlined("t", keep_superseded=0)
 
         assert result.dropped_tables == ("ducklake_inlined_data_1_1",)
         assert other.table("t").count() == 4

@@ -336,6 +336,13 @@ def table_exists(session: Session, name: str) -> bool:
     return bool(session.run([exists_statement(session, name)])[0][0][0])
 
 
+def inlined_table_names(session: Session) -> list[str]:
+    """Return the tables of inlined rows that the database has, whether the catalog knows them or not."""
+    schema = session.database.url.metadata_schema
+    rows = session.run([Statement(_question(session.dialect.inlined_tables), {"name": schema})])[0]
+    return [row[0] for row in rows]
+
+
 def exists_statement(session: Session, name: str) -> Statement:
     return _about_table(session, session.dialect.table_exists, name)
 

@@ -26,6 +26,7 @@ class CatalogDialect:
     is_missing_table: Callable[[BaseException], bool]
     is_forbidden: Callable[[BaseException], bool]
     table_exists: str  # SQL that answers for the name bound as `name`
+    inlined_tables: str  # SQL that lists the tables of inlined rows in the schema bound as `name`; None: the usual one
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     has_pipeline: bool  # several statements travel in one round trip
 
@@ -92,6 +93,10 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_missing_table=_pg_missing,
         is_forbidden=_pg_forbidden,
         table_exists="SELECT to_regclass(:name) IS NOT NULL",
+        inlined_tables=(
+            "SELECT tablename::text FROM pg_tables WHERE schemaname = coalesce(CAST(:name AS text), current_schema())"
+            r" AND tablename LIKE 'ducklake\_inlined\_data\_%' ORDER BY 1"
+        ),
         stored_columns=(
             "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
         ),
@@ -107,6 +112,10 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_missing_table=_sqlite_missing,
         is_forbidden=_sqlite_forbidden,
         table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+        inlined_tables=(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND coalesce(:name, 'main') = 'main'"
+            " AND name LIKE 'ducklake~_inlined~_data~_%' ESCAPE '~' ORDER BY 1"
+        ),
         stored_columns=None,
         has_pipeline=False,
     ),

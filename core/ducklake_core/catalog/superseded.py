@@ -1,40 +1,81 @@
 """Drops tables of inlined rows that nobody will write to again: empty, and of older columns than the newest (§4.3).
 
-The one of the newest columns stays, even when it is empty: sessions of the reference remember it.
+The one of the newest columns stays, even when it is empty: sessions of the reference remember it. They remember the
+older ones, too, until definitions change again, and on PostgreSQL a session that reads one which is gone is lost with
+its whole DuckDB instance. The reference drops them right after each flush of its own. We forget them then, so that
+sessions that begin later do not hear of them, and drop them when a time of grace is over.
 """
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from psycopg import sql
 from sqlalchemy import Delete, Select, Table, bindparam, delete, func, select
 from sqlalchemy.schema import DropTable
 
-from ducklake_core.catalog.database import Database, Session, Statement
+from ducklake_core.catalog.database import Database, Session, Statement, inlined_table_names
 from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
+from ducklake_core.spec.changes import ChangeKind, parse_changes
 from ducklake_core.spec.tables import CatalogTables
 
 # How long others that want to read the table may have to wait behind us; a later flush tries again.
 _LOCK_MILLISECONDS = 500
+_NAME = re.compile(r"ducklake_inlined_data_(\d+)_(\d+)")
 
 
-def drop_superseded(database: Database) -> tuple[str, ...]:
-    """Drop them, each in a transaction of its own, and return their names; one that is in use is left for later."""
+def drop_superseded(database: Database, keep: timedelta, now: datetime | None = None) -> tuple[str, ...]:
+    """Forget superseded tables, drop those that were emptied more than `keep` ago, and return the names of these.
+
+    Each is a transaction of its own; a table that is in use is left for later.
+    """
     with database.read() as session:
-        names = [row[0] for row in session.query(_superseded(session.tables))]
-    return tuple(name for name in names if _drop_if_empty(database, name))
+        registered = [row[0] for row in session.query(_superseded(session.tables))]
+        forgotten = _forgotten(session, (now or datetime.now(UTC)) - keep)
+    if not keep:
+        return tuple(name for name in [*registered, *forgotten] if _try(database, name, drops=True))
+    for name in registered:
+        _try(database, name, drops=False)
+    return tuple(name for name in forgotten if _try(database, name, drops=True))
 
 
-def _drop_if_empty(database: Database, name: str) -> bool:
+def _forgotten(session: Session, until: datetime) -> list[str]:
+    """Return the tables that are not registered any more and were emptied by then."""
+    known = {row[0] for row in session.query(_registered(session.tables))}
+    found = [(name, match) for name in inlined_table_names(session) if (match := _NAME.fullmatch(name))]
+    left = [(name, int(match[1]), int(match[2])) for name, match in found if name not in known]
+    return [name for name, table_id, version in left if _emptied_at(session, table_id, version) <= until]
+
+
+def _emptied_at(session: Session, table_id: int, schema_version: int) -> datetime:
+    """Return when a superseded table got empty, or a later time: the first flush after it was superseded did it.
+
+    Where that snapshot has expired, it is the oldest one that is left.
+    """
+    t = session.tables
+    rows = session.query(_flushes(t), table_id=table_id, version=schema_version, pattern=f"%flush%:{table_id}%")
+    for time, text in rows:
+        if any(c.kind is ChangeKind.INLINE_FLUSH and c.object_id == table_id for c in parse_changes(text)):
+            return _utc(time)
+    return _utc(session.query(_oldest(t))[0][0])
+
+
+def _utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _try(database: Database, name: str, *, drops: bool) -> bool:
+    """Forget a table, and drop it if told to, unless it has rows; tell whether that was done."""
     table = inlined_table(name, (), database.dialect.name, database.url.metadata_schema)
     try:
         with database.read() as session:
             if session.query(_any_row(table)):
                 return False
         with database.write() as session:
-            return _drop(session, table)
+            return _forget(session, table, drops=drops)
     except (CatalogUnavailable, CommitOutcomeUnknown):
         return False
     except Exception as error:  # in use, or another flush was faster: nothing is lost
@@ -43,7 +84,7 @@ def _drop_if_empty(database: Database, name: str) -> bool:
         raise
 
 
-def _drop(session: Session, table: Table) -> bool:
+def _forget(session: Session, table: Table, *, drops: bool) -> bool:
     if session.dialect.name == "postgresql":
         # Before the first look, so that the look sees all that was committed while we waited.
         session.begin()
@@ -51,8 +92,8 @@ def _drop(session: Session, table: Table) -> bool:
             session.driver.execute(statement)
     if session.query(_any_row(table)):
         return False
-    statements = [Statement(_unregister(session.tables), {"table_name": table.name}), Statement(_drop_table(table))]
-    session.write_and_commit(statements)
+    statements = [Statement(_unregister(session.tables), {"table_name": table.name})]
+    session.write_and_commit([*statements, *([Statement(_drop_table(table))] if drops else [])])
     return True
 
 
@@ -68,6 +109,31 @@ def _superseded(t: CatalogTables) -> Select[tuple[str]]:
     one, other = t.ducklake_inlined_data_tables, t.ducklake_inlined_data_tables.alias("other")
     newest = select(func.max(other.c.schema_version)).where(other.c.table_id == one.c.table_id).scalar_subquery()
     return select(one.c.table_name).where(one.c.schema_version < newest).order_by(one.c.table_name)
+
+
+@lru_cache(maxsize=512)
+def _registered(t: CatalogTables) -> Select[tuple[str]]:
+    return select(t.ducklake_inlined_data_tables.c.table_name)
+
+
+@lru_cache(maxsize=512)
+def _flushes(t: CatalogTables) -> Select[tuple[datetime, str]]:
+    """The snapshots after a table of inlined rows was superseded that may be flushes of its table, oldest first."""
+    snapshots, changes, versions = t.ducklake_snapshot, t.ducklake_snapshot_changes, t.ducklake_schema_versions
+    newer = (versions.c.table_id == bindparam("table_id"), versions.c.schema_version > bindparam("version"))
+    begin = select(func.min(versions.c.begin_snapshot)).where(*newer).scalar_subquery()
+    return (
+        select(snapshots.c.snapshot_time, changes.c.changes_made)
+        .join(changes, changes.c.snapshot_id == snapshots.c.snapshot_id)
+        .where(snapshots.c.snapshot_id >= func.coalesce(begin, 0), changes.c.changes_made.like(bindparam("pattern")))
+        .order_by(snapshots.c.snapshot_id)
+    )
+
+
+@lru_cache(maxsize=512)
+def _oldest(t: CatalogTables) -> Select[tuple[datetime]]:
+    snapshots = t.ducklake_snapshot
+    return select(snapshots.c.snapshot_time).order_by(snapshots.c.snapshot_id).limit(1)
 
 
 @lru_cache(maxsize=512)
