@@ -19,18 +19,19 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_file_stats
 from ducklake_core.errors import InvalidInput, ObjectNotFound, SchemaMismatch, UnsupportedType
 from ducklake_core.files.parquet_form import find_unwritable
-from ducklake_core.files.parquet_in import ReadRequest, read_data_file
+from ducklake_core.files.parquet_in import ROW_IDS, ReadRequest, read_data_file
 from ducklake_core.files.parquet_out import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, NewDataFile, SnapshotId, TableVersion
 from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
+from ducklake_core.plan.definition import find_internal_name
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import RestatedBounds
 from ducklake_core.plan.statistics import widened_float
 from ducklake_core.spec.inlined import find_unreadable, find_unstorable
-from ducklake_core.spec.types import ROW_ID_NAME, arrow_type
+from ducklake_core.spec.types import arrow_type
 
 Change = Callable[[pa.Table], pa.Table]
 
@@ -191,12 +192,19 @@ class RowChanger:
             encryption_key=file.encryption_key,
         )
         rows = read_data_file(self.storage, stored, ReadRequest(table.columns, with_row_ids=True))
-        row_ids = rows.column(ROW_ID_NAME).to_numpy() if file.has_row_ids else None
+        row_ids = rows.column(ROW_IDS).to_numpy() if file.has_row_ids else None
         return rows.select([c.name for c in table.columns]), row_ids
 
 
 def file_layout(table: TableVersion, options: Mapping[str, str]) -> FileLayout:
     """Return how files of a table are laid out; it travels to executors."""
+    internal = find_internal_name(table.columns)
+    if internal is not None:  # DuckDB allows it where nothing is inlined
+        raise InvalidInput(
+            f"cannot write to '{table.qualified_name}': its column '{internal}' has the name of an internal column of "
+            "DuckLake's data files, and would be taken for it; rename the column first",
+            column=internal,
+        )
     partitioning = table.partitioning if table.partitioning and table.partitioning.keys else None
     return FileLayout(
         table.directory, table.columns, partitioning, table.sort_order, WriteOptions.from_options(options)

@@ -20,13 +20,13 @@ from ducklake_core.catalog.queries import of_table
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.files.delete_files import read_deletes
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
-from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, read_data_file
+from ducklake_core.files.parquet_in import POSITIONS, ROW_IDS, ReadRequest, read_data_file
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, InlinedTable, SnapshotId, TableVersion
 from ducklake_core.plan.filter_arrow import to_arrow
 from ducklake_core.plan.predicates import Predicate, referenced_columns, referenced_fields
 from ducklake_core.plan.pruning import may_match
-from ducklake_core.spec.types import ROW_ID_NAME, arrow_type, identified_field
+from ducklake_core.spec.types import arrow_type, identified_field
 
 _READ_ATTEMPTS = 3
 _Answer = TypeVar("_Answer")
@@ -153,8 +153,8 @@ def read_file_parts(
     )
     for file in listing.files:
         rows = read_data_file(storage, file, request, dropped_positions=dropped_positions(storage, file, snapshot))
-        row_ids = rows.column(ROW_ID_NAME).to_numpy()
-        positions = rows.column(POSITION_NAME).to_numpy()
+        row_ids = rows.column(ROW_IDS).to_numpy()
+        positions = rows.column(POSITIONS).to_numpy()
         yield FilePart(file, rows.select([c.name for c in columns]), row_ids, positions)
 
 
@@ -166,7 +166,7 @@ def matches(rows: pa.Table, predicate: Predicate | None) -> np.ndarray:
     return np.asarray(numbered.filter(to_arrow(predicate)).column(_INDEX).to_numpy())
 
 
-_INDEX = "_ducklake_index"
+_INDEX = "\0index"  # no column can have such a name
 
 
 def _list(

@@ -390,7 +390,7 @@ class Transaction:
         self, owner: SchemaVersion, name: str, schema: TableSchema, defaults: Mapping[str, object]
     ) -> TableVersion:
         columns = build_columns(schema)
-        definition.check_columns(columns, name)
+        definition.check_table_columns(columns, name)
         uuid = uuid7()
         path = directory_name(name, uuid)
         table = TableVersion(

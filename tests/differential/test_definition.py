@@ -118,7 +118,7 @@ def test_types_that_cannot_be_inlined_get_no_inlined_table(pair: Pair, type_: st
     pair.step(lambda lake: lake.create_table("t", {"i": "int32", "c": type_}), f"CREATE TABLE t (i INTEGER, c {type_})")
 
 
-@pytest.mark.parametrize("name", ["row_id", "BEGIN_SNAPSHOT", "end_snapshot", "_ducklake_internal_row_id"])
+@pytest.mark.parametrize("name", ["row_id", "BEGIN_SNAPSHOT", "end_snapshot"])
 def test_names_of_the_inlined_tables_own_columns(pair: Pair, name: str) -> None:
     pair.set_option("data_inlining_row_limit", 0)  # else the extension refuses the name; we go without inlining
     pair.step(lambda lake: lake.create_table("t", {name: "int32"}), f"CREATE TABLE t ({name} INTEGER)")

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core.errors import UnreadableFile
-from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, iterate_data_file, read_data_file
+from ducklake_core.files.parquet_in import POSITIONS, ROW_IDS, SNAPSHOT_IDS, ReadRequest, iterate_data_file, read_data_file
 from ducklake_core.files.parquet_out import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, DataFileId, SnapshotId
-from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME, build_columns
+from ducklake_core.spec.types import build_columns
 
 STORAGE = Storage.of("/")
 COLUMNS = build_columns({"i": "int64", "s": "varchar"})
@@ -42,9 +42,9 @@ def test_row_ids_and_snapshots_come_from_the_catalog_when_the_file_has_none(tmp_
     back = read_data_file(STORAGE, write(tmp_path), EVERYTHING)
 
     assert back.schema == EVERYTHING.schema
-    assert back.column(ROW_ID_NAME).to_pylist() == list(range(100, 110))
-    assert back.column(SNAPSHOT_ID_NAME).to_pylist() == [2] * 10
-    assert back.column(POSITION_NAME).to_pylist() == list(range(10))
+    assert back.column(ROW_IDS).to_pylist() == list(range(100, 110))
+    assert back.column(SNAPSHOT_IDS).to_pylist() == [2] * 10
+    assert back.column(POSITIONS).to_pylist() == list(range(10))
 
 
 def test_row_ids_and_snapshots_in_the_file_win(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_row_ids_and_snapshots_in_the_file_win(tmp_path: Path) -> None:
 
     back = read_data_file(STORAGE, file, EVERYTHING)
 
-    assert back.column(ROW_ID_NAME).to_pylist() == list(range(50, 60))
-    assert back.column(SNAPSHOT_ID_NAME).to_pylist() == list(range(10))
+    assert back.column(ROW_IDS).to_pylist() == list(range(50, 60))
+    assert back.column(SNAPSHOT_IDS).to_pylist() == list(range(10))
 
 
 def test_file_without_any_row_ids_is_an_error_only_when_they_are_wanted(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_deleted_and_filtered_rows_are_left_out_and_positions_stay(tmp_path: Pat
         row_filter=pc.field("i") != 4,
     )
 
-    assert back.column(POSITION_NAME).to_pylist() == [1, 3, 5, 7]
+    assert back.column(POSITIONS).to_pylist() == [1, 3, 5, 7]
     assert back.column("i").to_pylist() == [1, 3, 5, 7]
-    assert back.column(ROW_ID_NAME).to_pylist() == [101, 103, 105, 107]
+    assert back.column(ROW_IDS).to_pylist() == [101, 103, 105, 107]
 
 
 def test_positions_go_on_from_one_record_batch_to_the_next(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_positions_go_on_from_one_record_batch_to_the_next(tmp_path: Path) -> No
     kept = np.delete(np.arange(count), [5, 200_000])
     assert len(batches) > 1
     assert np.array_equal(back.column("i").to_numpy(), kept)
-    assert np.array_equal(back.column(POSITION_NAME).to_numpy(), kept)
-    assert np.array_equal(back.column(ROW_ID_NAME).to_numpy(), kept + 7)
+    assert np.array_equal(back.column(POSITIONS).to_numpy(), kept)
+    assert np.array_equal(back.column(ROW_IDS).to_numpy(), kept + 7)
 
 
 def test_no_columns_still_count_rows(tmp_path: Path) -> None:

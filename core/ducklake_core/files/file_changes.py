@@ -14,11 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes
-from ducklake_core.files.parquet_in import POSITION_NAME, ReadRequest, WantedRows, iterate_data_file
+from ducklake_core.files.parquet_in import (
+    POSITIONS,
+    ROW_IDS,
+    SNAPSHOT_IDS,
+    ReadRequest,
+    WantedRows,
+    iterate_data_file,
+)
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile
 from ducklake_core.plan.change_slices import ChangedFile, ChangeTask
-from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -93,13 +99,13 @@ def read_file_changes(
     for record_batch in iterate_data_file(
         storage, file, request, span=changed.span, wanted=wanted, error_snapshot=task.span.end
     ):
-        row_ids, here = (record_batch.column(name).to_numpy() for name in (ROW_ID_NAME, POSITION_NAME))
+        row_ids, here = (record_batch.column(name).to_numpy() for name in (ROW_IDS, POSITIONS))
         born = np.full(len(here), file.begin_snapshot, np.int64)
         if is_new:
             yield Events(record_batch.select(names), row_ids, born, is_delete=False)
             continue
         if is_partial:
-            born = record_batch.column(SNAPSHOT_ID_NAME).to_numpy()
+            born = record_batch.column(SNAPSHOT_IDS).to_numpy()
         gone = np.full(len(here), ended_by, np.int64)
         first, last = np.searchsorted(positions, (here[0], here[-1] + 1))
         gone[positions[first:last] - here[0]] = deleted_by[first:last]

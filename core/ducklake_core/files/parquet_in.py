@@ -24,9 +24,12 @@ from ducklake_core.files.paths import hive_values
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId
 from ducklake_core.plan.feed import SnapshotSpan
-from ducklake_core.spec.types import ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME, arrow_field
+from ducklake_core.spec.types import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, arrow_field
 
-POSITION_NAME = "_ducklake_internal_position"  # ours: the 0-based position of a row in its file
+# What stands behind the columns that are read: no column of a table can have a name with a NUL character.
+ROW_IDS = "\0row_id"
+SNAPSHOT_IDS = "\0snapshot_id"
+POSITIONS = "\0position"  # 0-based, in the file
 _RECORD_BATCH_ROWS = 122_880
 
 
@@ -36,17 +39,17 @@ class ReadRequest:
 
     columns: tuple[Column, ...]  # the projection, as the table is at the wanted snapshot
     snapshot: SnapshotId | None = None  # None: all rows that the file holds
-    with_row_ids: bool = False  # adds ROW_ID_NAME
-    with_snapshot_ids: bool = False  # adds SNAPSHOT_ID_NAME: the snapshot that inserted each row
-    with_positions: bool = False  # adds POSITION_NAME
+    with_row_ids: bool = False  # adds ROW_IDS
+    with_snapshot_ids: bool = False  # adds SNAPSHOT_IDS: the snapshot that inserted each row
+    with_positions: bool = False  # adds POSITIONS
     table_columns: tuple[Column, ...] | None = None  # all columns, for files that have neither ids nor a mapping
     with_threads: bool = True  # decodes columns at once; in the way of who reads several files at once
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of what is read."""
-        extra = ((ROW_ID_NAME, self.with_row_ids), (SNAPSHOT_ID_NAME, self.with_snapshot_ids))
-        names = [name for name, wanted in (*extra, (POSITION_NAME, self.with_positions)) if wanted]
+        extra = ((ROW_IDS, self.with_row_ids), (SNAPSHOT_IDS, self.with_snapshot_ids))
+        names = [name for name, wanted in (*extra, (POSITIONS, self.with_positions)) if wanted]
         return pa.schema([*map(arrow_field, self.columns), *(pa.field(name, pa.int64()) for name in names)])
 
 
@@ -174,6 +177,8 @@ class _Plan:
 
 
 def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
+    if len(set(schema.names)) < len(schema.names):  # the reference's own file of a table with a column of such a name
+        raise UnreadableFile("it has two columns of one name, one of them perhaps an internal one of DuckLake")
     internal = {field_id(found): found.name for found in schema}
     fields = [found for found in schema if field_id(found) not in (ROW_ID_FIELD, SNAPSHOT_ID_FIELD)]
     row_id_name = internal.get(ROW_ID_FIELD) if request.with_row_ids else None

@@ -5,6 +5,7 @@ A column is named by its path: `a`, or `st.b`, `l.element`, `m.value.x` inside n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -20,7 +21,7 @@ from ducklake_core.spec.names import fold, quote_name, split_path
 from ducklake_core.spec.partition import check_transform, parse_partition_expression
 from ducklake_core.spec.promotions import is_promotion
 from ducklake_core.spec.text import literal_text
-from ducklake_core.spec.types import build_column, node_of
+from ducklake_core.spec.types import INTERNAL_NAMES, build_column, node_of
 
 Edit = Callable[[Column], Column | None]
 
@@ -39,6 +40,7 @@ def add_column(
         column = with_default(column, default, is_new=True)
     next_id = table.next_column_id + sum(1 for _ in column.walk())
     if not parents:
+        _refuse_internal(name)
         _refuse_duplicate(table.columns, name, table.qualified_name)
         return table.with_columns((*table.columns, column), next_id)
 
@@ -79,6 +81,7 @@ def rename_column(table: TableVersion, path: str, new_name: str, provisional_id:
     others = tuple(c for c in siblings if c.column_id != column.column_id)
     _refuse_duplicate(others, new_name, table.qualified_name)
     if parent is None:
+        _refuse_internal(new_name)
         renamed = _edit(table, parts, lambda c: replace(c, name=new_name))
         return _rename_sort_keys(renamed, column.name, new_name, provisional_id)
     # As the reference writes a renamed field: no default kind, and the flag that it ignores there.
@@ -169,17 +172,38 @@ def check_column_name(name: str) -> None:
         raise InvalidInput(f"'{name!r}' cannot be a column's name: it is empty or has a NUL character")
 
 
-def check_columns(columns: Sequence[Column], table_name: str) -> None:
-    """Refuse columns that no table can have: none, nameless ones, names that differ only by case."""
+def check_table_columns(columns: Sequence[Column], table_name: str) -> None:
+    """Refuse columns that no table can have: none, nameless ones, names that differ only by case or are DuckLake's."""
+    for column in columns:
+        _refuse_internal(column.name)
+    _check_siblings(columns, table_name)
+
+
+def find_internal_name(columns: Sequence[Column]) -> str | None:
+    """Return the column that has the name of an internal one of data files; None as it should be."""
+    return next((c.name for c in columns if fold(c.name) in INTERNAL_NAMES), None)
+
+
+def _refuse_internal(name: str) -> None:
+    """Refuse what readers, the reference among them, take for row ids and snapshots; inside a struct no one does."""
+    if fold(name) in INTERNAL_NAMES:
+        raise InvalidInput(
+            f"'{name}' cannot be a column's name: DuckLake's data files have an internal column of that name; "
+            "choose another",
+            column=name,
+        )
+
+
+def _check_siblings(columns: Sequence[Column], table_name: str) -> None:
     if not columns:
         raise InvalidInput(f"table '{table_name}' needs at least one column", name=table_name)
     for column in columns:
         check_column_name(column.name)
         for node in column.walk():
             if node.type == "struct":
-                check_columns(node.children, f"{table_name}.{node.name}")
-    names = [fold(c.name) for c in columns]
-    twice = next((c.name for c in columns if names.count(fold(c.name)) > 1), None)
+                _check_siblings(node.children, f"{table_name}.{node.name}")
+    counts = Counter(fold(c.name) for c in columns)
+    twice = next((c.name for c in columns if counts[fold(c.name)] > 1), None)
     if twice is not None:
         raise InvalidInput(f"'{table_name}' has two columns '{twice}': names differ by more than case", name=table_name)
 

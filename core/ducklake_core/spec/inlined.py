@@ -10,12 +10,10 @@ from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import has_text, leaves, plain, single
 from ducklake_core.spec.memo import per_object
-from ducklake_core.spec.types import decimal_parameters
+from ducklake_core.spec.types import INTERNAL_NAMES, decimal_parameters
 
 # Names the table of inlined rows has itself, or the extension refuses there (compared regardless of case).
-RESERVED_NAMES = frozenset(
-    ("row_id", "begin_snapshot", "end_snapshot", "_ducklake_internal_row_id", "_ducklake_internal_snapshot_id")
-)
+RESERVED_NAMES = frozenset(("row_id", "begin_snapshot", "end_snapshot", *INTERNAL_NAMES))
 # https://www.postgresql.org/docs/current/ddl-system-columns.html: no table can have a column of these names.
 _POSTGRESQL_SYSTEM_NAMES = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
 _POSTGRESQL_NAME_BYTES = 63  # NAMEDATALEN - 1

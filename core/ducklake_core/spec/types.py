@@ -21,6 +21,7 @@ ROW_ID_FIELD = 2147483540  # `_ducklake_internal_row_id` in a data file
 SNAPSHOT_ID_FIELD = 2147483539  # `_ducklake_internal_snapshot_id`
 ROW_ID_NAME = "_ducklake_internal_row_id"
 SNAPSHOT_ID_NAME = "_ducklake_internal_snapshot_id"
+INTERNAL_NAMES = frozenset((ROW_ID_NAME, SNAPSHOT_ID_NAME))  # compared regardless of case
 
 SCALARS: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
