@@ -14,11 +14,12 @@ import pyarrow as pa
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.file_reader import read_changed_files, read_data_files
-from ducklake_core.catalog.inlined_reader import read_inlined_changes
+from ducklake_core.catalog.inlined_reader import count_inlined_changes, read_inlined_changes
 from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.change_rows import NUMBERS
 from ducklake_core.model import Column, SnapshotId, TableVersion
+from ducklake_core.plan.change_sizes import ChangeSize, change_sizes
 from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges
 from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
 from ducklake_core.scan import as_table_columns, ask_catalog
@@ -51,6 +52,16 @@ def list_changes(
     return ask_catalog(
         database, request.table, lambda session, table: _list(session, replace(request, table=table), on_loss)
     )
+
+
+def read_change_sizes(database: Database, table: TableVersion, history: History) -> dict[int, ChangeSize]:
+    """Return about how much each snapshot of a range has changed."""
+
+    def ask(session: Session, table: TableVersion) -> dict[int, ChangeSize]:
+        inlined = count_inlined_changes(session, table, history.span)
+        return change_sizes(history, read_changed_files(session, table, history), inlined)
+
+    return ask_catalog(database, table, ask)
 
 
 def list_state(database: Database, request: FeedRequest) -> ChangeTask:
@@ -91,6 +102,7 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[str], objec
             raise error
         on_loss(error.message)
     is_quiet = not any(s.inserts or s.may_delete for s in history.snapshots)
+    files = () if is_quiet else tuple(read_changed_files(session, table, history))
     return ChangeTask(
         table=table.qualified_name,
         columns=request.columns,
@@ -99,10 +111,11 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[str], objec
         times=tuple((s.snapshot_id, s.time) for s in history.snapshots),
         rewrites=history.rewrites,
         mixed=history.mixed,
-        files=() if is_quiet else tuple(read_changed_files(session, table, history)),
+        files=files,
         inlined=() if is_quiet else tuple(_inlined_changes(session, request)),
         net=request.net,
         has_gap=gap is not None,
+        weights=tuple((snapshot, size.rows) for snapshot, size in change_sizes(history, files).items()),
     )
 
 

@@ -6,16 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ducklake_core.errors import RowsChanged
+from ducklake_core.plan.change_sizes import ChangeSize
 from ducklake_core.plan.feed import TableSnapshot
 from ducklake_sources.options import SourceOptions
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """About how much a snapshot has changed."""
-
-    rows: float = 0
-    bytes: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +29,13 @@ def is_relevant(snapshot: TableSnapshot) -> bool:
     return snapshot.inserts or snapshot.deletes
 
 
-def admit(snapshots: Sequence[TableSnapshot], sizes: Mapping[int, Size], limits: Limits) -> Sequence[TableSnapshot]:
+def admit(snapshots: Sequence[TableSnapshot], sizes: Mapping[int, ChangeSize], limits: Limits) -> Sequence[TableSnapshot]:
     """Return the first of the snapshots, which are in order, as many as the limits allow."""
     versions, rows, size = 0, 0.0, 0.0
     for index, snapshot in enumerate(snapshots):
         if not is_relevant(snapshot):
             continue
-        found = sizes.get(snapshot.snapshot_id, Size())
+        found = sizes.get(snapshot.snapshot_id, ChangeSize())
         versions, rows, size = versions + 1, rows + found.rows, size + found.bytes
         is_over = (
             (limits.versions is not None and versions > limits.versions)

@@ -5,7 +5,6 @@ The table is found by name once, and by its id from then on: a rename changes no
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,18 +14,13 @@ import pyarrow.compute as pc
 
 from ducklake_core import Lake
 from ducklake_core.catalog import reader
-from ducklake_core.catalog.database import Session
-from ducklake_core.catalog.file_reader import read_changed_files
-from ducklake_core.catalog.inlined_reader import count_inlined_changes
 from ducklake_core.change_rows import CHANGE_TYPE, read_changes
 from ducklake_core.errors import InvalidInput, OffsetMismatch
-from ducklake_core.feed import FeedRequest, list_changes, read_history
+from ducklake_core.feed import FeedRequest, list_changes, read_change_sizes, read_history
 from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, TableVersion
-from ducklake_core.plan.change_slices import ChangedFile
+from ducklake_core.plan.change_sizes import ChangeSize
 from ducklake_core.plan.change_types import ChangeType
 from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap
-from ducklake_core.scan import ask_catalog
-from ducklake_sources.admission import Size
 from ducklake_sources.options import SourceOptions, Start
 
 
@@ -140,34 +134,9 @@ class TableFeed:
         kinds = (record_batch.column(CHANGE_TYPE) for record_batch in read_changes(self.lake.storage, task))
         return any(pc.any(pc.not_equal(kind, inserted)).as_py() for kind in kinds)
 
-    def sizes(self, history: History) -> Mapping[int, Size]:
-        """Return about how many rows and bytes each snapshot of a range has changed."""
-        rows: dict[int, float] = defaultdict(float)
-        size: dict[int, float] = defaultdict(float)
-
-        def ask(session: Session, table: TableVersion) -> tuple[list[ChangedFile], list[tuple[int, int]]]:
-            return read_changed_files(session, table, history), list(
-                count_inlined_changes(session, table, history.span)
-            )
-
-        files, inlined = ask_catalog(self.lake.database, self.table, ask)
-        for snapshot, count in inlined:
-            rows[snapshot] += count
-        inserting = [s.snapshot_id for s in history.snapshots if s.inserts]
-        for changed in files:
-            file = changed.file
-            last = max(file.begin_snapshot, file.partial_max or 0)
-            among = [s for s in inserting if file.begin_snapshot <= s <= last] if changed.holds_new_rows else []
-            for snapshot in among:
-                rows[snapshot] += file.record_count / len(among)
-                size[snapshot] += file.file_size_bytes / len(among)
-            for _, snapshot in changed.inlined_deletes:
-                rows[snapshot] += 1
-            for delete_file in file.delete_files:
-                rows[delete_file.begin_snapshot] += delete_file.delete_count
-            if file.end_snapshot is not None:
-                rows[file.end_snapshot] += file.record_count
-        return {snapshot: Size(count, size[snapshot]) for snapshot, count in rows.items()}
+    def sizes(self, history: History) -> Mapping[int, ChangeSize]:
+        """Return about how much each snapshot of a range has changed."""
+        return read_change_sizes(self.lake.database, self.table, history)
 
     def with_columns(self, columns: tuple[Column, ...]) -> TableVersion:
         """Return the table as it is, with the columns that the feed has."""

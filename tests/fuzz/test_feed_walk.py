@@ -135,6 +135,7 @@ class FeedWalk(Walk):
                 where = f"{name}, ({a}, {b}]"
                 assert feeds.applied(states[a], events) == states[b], where
                 assert events == sum((singles[i] for i in range(a + 1, b + 1)), Counter()), where
+                feeds.check_sizes(self.lake, version, a, b, events)
                 images = Counter((e.snapshot, e.row_id, e.kind) for e in events.elements() if "image" in e.kind)
                 assert max(images.values(), default=1) == 1, where
                 assert feeds.shared_feed_of(self.lake, task, 1 + (a + b) % 5) == events, where

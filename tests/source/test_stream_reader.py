@@ -105,6 +105,18 @@ def test_limits_admit_whole_snapshots_and_one_at_least(
 
 
 @pytest.mark.skipif(not HAS_LIMITS, reason="Spark has limits from 4.2 on")
+def test_limits_see_deletes_from_a_file_that_had_deletes_before(table: Table) -> None:
+    table.add(*range(10_000))  # 2
+    for most in (100, 4000, 8000):  # 3, 4, 5: one delete file in the end, whose row begins with snapshot 3
+        table.lake.delete("t", f"i < {most}")
+    pull = table.pull(startingVersion="4", **FEED, maxRowsPerTrigger="1000")
+
+    while pull.step() is not None:
+        pass
+
+    assert [set(rows.column("_commit_version").to_pylist()) for rows in pull.batches] == [{4}, {5}]
+
+
 def test_trigger_that_wants_everything_overrules_the_limits(table: Table) -> None:
     for number in range(5):
         table.add(number)

@@ -65,6 +65,7 @@ def change_tasks(draw: st.DrawFn) -> ChangeTask:
         files=files,
         inlined=inlined,
         net=draw(st.booleans()),
+        weights=tuple((i, float(draw(st.integers(0, 60)))) for i in range(1, 7)),
     )
 
 
@@ -138,6 +139,7 @@ def test_a_file_with_rows_of_many_snapshots_is_shared_out_evenly() -> None:
         rewrites=frozenset(),
         mixed=frozenset({70}),
         files=(ChangedFile(file, holds_new_rows=True),),
+        weights=tuple((i, 5_000_000 / 4998) for i in range(3, 5001)),
     )
 
     sizes = [part.span.end - part.span.start for part in share_out(task, 250_000)]

@@ -5,11 +5,9 @@ Values here travel from the driver to executors. A task has all it needs to read
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import accumulate
 
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId
 from ducklake_core.plan.feed import SnapshotSpan
@@ -91,6 +89,7 @@ class ChangeTask:
     other_inlined: tuple[InlinedChanges, ...] = ()
     net: bool = False
     has_gap: bool = False
+    weights: tuple[tuple[int, float], ...] = ()  # about how many rows of files each snapshot has changed
     is_state: bool = False  # no changes, but the rows that are there at the end of the span, as if inserted by it
 
     def tells_of_inserts(self, snapshot: SnapshotId) -> bool:
@@ -126,38 +125,14 @@ def share_out(task: ChangeTask, rows_per_task: int = ROWS_PER_TASK) -> tuple[Cha
 
 def _sub_spans(task: ChangeTask, rows_per_task: int) -> Iterator[SnapshotSpan]:
     """Yield spans that follow each other, in each of which about so many rows have changed."""
-    weights = _weights(task)
+    weights = dict(task.weights)
     start, rows = task.span.start, 0.0
     for snapshot, _ in task.times[:-1]:
-        rows += weights[snapshot]
+        rows += weights.get(snapshot, 0.0)
         if rows >= rows_per_task:
             yield SnapshotSpan(start, snapshot)
             start, rows = snapshot, 0.0
     yield SnapshotSpan(start, task.span.end)
-
-
-def _weights(task: ChangeTask) -> Mapping[int, float]:
-    """Return about how many rows each snapshot has changed; files do not say whose each row and each delete is."""
-    snapshots = [snapshot for snapshot, _ in task.times]
-    steps = [0.0] * (len(snapshots) + 1)  # what each has more than the one before
-
-    def spread(rows: int, first: int, last: int) -> None:
-        start, end = bisect_left(snapshots, first), bisect_right(snapshots, last)
-        if start < end:
-            steps[start] += rows / (end - start)
-            steps[end] -= rows / (end - start)
-
-    for changed in task.files:
-        file = changed.file
-        if changed.holds_new_rows:
-            spread(file.record_count, file.begin_snapshot, file.partial_max or file.begin_snapshot)
-        if file.end_snapshot is not None:
-            spread(file.record_count, file.end_snapshot, file.end_snapshot)
-        for _, snapshot in changed.inlined_deletes:
-            spread(1, snapshot, snapshot)
-        for delete_file in file.delete_files:
-            spread(delete_file.delete_count, delete_file.begin_snapshot, task.span.end)
-    return dict(zip(snapshots, accumulate(steps), strict=False))
 
 
 def _within(task: ChangeTask, span: SnapshotSpan) -> ChangeTask:
@@ -166,6 +141,7 @@ def _within(task: ChangeTask, span: SnapshotSpan) -> ChangeTask:
         task,
         span=span,
         times=tuple((snapshot, time) for snapshot, time in task.times if snapshot in span),
+        weights=(),
         mixed=frozenset(snapshot for snapshot in task.mixed if snapshot in span),
         files=tuple(changed for changed in found if changed is not None),
     )

@@ -1,0 +1,72 @@
+"""How much each snapshot has changed, as it is estimated for micro-batches and tasks: never less than there is."""
+
+import pytest
+
+from ducklake_core import Lake
+from tests.fixtures.feeds import check_law, feed_of, sizes_of, task_of
+from tests.fixtures.oracle import Oracle
+
+
+@pytest.fixture
+def table(lake: Lake) -> Lake:
+    """Give a lake with a table of one file with 10,000 rows, at snapshot 2."""
+    lake.create_table("t", {"i": "int64"})
+    lake.append("t", {"i": range(10_000)})
+    return lake
+
+
+def test_deletes_from_a_file_that_had_deletes_before_are_counted_where_they_happened(table: Lake) -> None:
+    """The catalog has one delete file of 4,000 rows for it, which begins with snapshot 3."""
+    table.delete("t", "i < 100")
+    table.delete("t", "i < 4000")
+    version = table.table("t").version
+
+    assert feed_of(table, version, 3, 4).total() == 3900
+    assert 3900 <= sizes_of(table, version, 3, 4)[4] <= 4000
+    assert sum(sizes_of(table, version, 2, 4).values()) == 4000
+    assert dict(task_of(table, version, 3, 4).weights) == sizes_of(table, version, 3, 4)
+
+
+def test_snapshots_that_cannot_have_deleted_are_given_no_deletes(table: Lake) -> None:
+    table.delete("t", "i < 1000")
+    table.append("t", {"i": range(20_000, 20_100)})
+    table.delete("t", "i < 3000")
+    table.append("t", {"i": [1, 2]})
+
+    sizes = sizes_of(table, table.table("t").version, 2, 6)
+
+    assert sizes == {3: 1500, 4: 100, 5: 1500, 6: 2}
+
+
+def test_a_delete_file_tells_nothing_of_snapshots_after_the_one_that_wrote_it(table: Lake) -> None:
+    table.append("t", {"i": range(20_000, 30_000)})
+    table.delete("t", "i < 1000")
+    table.delete("t", "i >= 20000 AND i < 20100")
+
+    assert sizes_of(table, table.table("t").version, 3, 5) == {4: 1000, 5: 100}
+
+
+def test_a_flush_that_moves_deletes_of_before_is_no_change(table: Lake) -> None:
+    table.append("t", {"i": [20_000, 20_001]})
+    table.delete("t", "i = 20000 OR i < 5")
+    table.flush_inlined("t")
+    version = table.table("t").version
+
+    assert sizes_of(table, version, 2, 4) == {3: 2, 4: 6}
+    check_law(table)
+
+
+def test_a_rewrite_changes_no_row(table: Lake, duckdb: Oracle) -> None:
+    table.delete("t", "i < 6000")
+    duckdb.execute("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)")
+    table.append("t", {"i": [1, 2]})
+    version = table.table("t").version
+
+    assert sizes_of(table, version, 3, 5) == {5: 2}
+    assert sizes_of(table, version, 2, 5) == {3: 6000, 5: 2}
+
+
+def test_updates_are_counted_by_both_their_halves(table: Lake) -> None:
+    table.update("t", {"i": -1}, "i < 500")
+
+    assert sizes_of(table, table.table("t").version, 2, 3) == {3: 1000}
