@@ -22,6 +22,7 @@ Where it runs: everywhere; errors travel from executor to driver.
     │   ├── UnsupportedType         a type or value has no lossless home
     │   ├── UnreadableFile          a data or delete file cannot be read
     │   ├── UnwritableFile          a data or delete file cannot be written
+    │   ├── CatalogLimitExceeded    the database cannot hold what we want it to: a row, a value or a table is too large
     │   ├── CommitConflict          another commit makes ours invalid
     │   ├── LedgerError             the epoch cannot be committed
     │   │   ├── EpochOutOfOrder     the ledger already holds a later batch, or the checkpoint is another one
@@ -136,6 +137,10 @@ class UnreadableFile(TerminalError):
 
 class UnwritableFile(TerminalError):
     """A data file or delete file cannot be written: its storage is full, forbids it or is not there."""
+
+
+class CatalogLimitExceeded(TerminalError):
+    """The catalog database cannot hold a row, a value or a table because of its size."""
 
 
 class CommitConflict(TerminalError):

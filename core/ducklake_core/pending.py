@@ -66,6 +66,10 @@ class PendingTable:
         assert table is not None  # noqa: S101 # one of the two is always set
         return table
 
+    @property
+    def added_bytes(self) -> int:
+        return sum(added.rows.nbytes for added in self.added)
+
     def count_added(self) -> AddedCount:
         return AddedCount(
             inlined_rows=sum(a.rows.num_rows for a in self.added),

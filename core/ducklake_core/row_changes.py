@@ -34,6 +34,9 @@ from ducklake_core.spec.inlined import find_unreadable, find_unstorable
 from ducklake_core.spec.types import arrow_type
 
 Change = Callable[[pa.Table], pa.Table]
+# More of one transaction and table goes to files, however few rows they are. PostgreSQL takes no more than 1 GB in one
+# message, and long before that a file is written faster and read faster.
+INLINE_BYTES = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,26 @@ class RowChanger:
     base: SnapshotId
 
     def append(
-        self, pending: PendingTable, data: pa.Table, *, fill_missing: bool = False, inline_rows: int | None = None
+        self,
+        pending: PendingTable,
+        data: pa.Table,
+        *,
+        fill_missing: bool = False,
+        inline_rows: int | None = None,
+        inline_bytes: int = INLINE_BYTES,
     ) -> None:
         """Add rows: few of them as catalog rows, more as files. `inline_rows` None: the table's own limit."""
         rows = conform(data, pending.table.columns, pending.table.qualified_name, fill_missing=fill_missing)
         if rows.num_rows:
-            self._add(pending, rows, None, pending.row_limit if inline_rows is None else inline_rows)
+            row_limit = pending.row_limit if inline_rows is None else inline_rows
+            self._add(pending, rows, None, row_limit, inline_bytes)
+
+    def write_added(self, pending: PendingTable) -> int:
+        """Write the rows that were to be inlined to files instead; return how many there were."""
+        waiting, pending.added = [added for added in pending.added if added.rows.num_rows], []
+        for added in waiting:
+            pending.files += self._write(pending, added.rows, added.row_ids)
+        return sum(added.rows.num_rows for added in waiting)
 
     def delete(self, pending: PendingTable, predicate: Predicate | None) -> int:
         """Delete the rows that match; None deletes all. Return their number."""
@@ -106,14 +123,18 @@ class RowChanger:
                 changed.append((change(rows.take(hits)), row_ids))
         if changed:
             rows = pa.concat_tables([c for c, _ in changed])
-            self._add(pending, rows, np.concatenate([ids for _, ids in changed]), pending.row_limit)
+            row_ids = np.concatenate([ids for _, ids in changed])
+            self._add(pending, rows, row_ids, pending.row_limit, INLINE_BYTES)
             count += rows.num_rows
         return count
 
     # ---- adding
 
-    def _add(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None, row_limit: int) -> None:
-        if rows.num_rows <= row_limit and self._can_inline(pending, rows):
+    def _add(
+        self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None, row_limit: int, byte_limit: int
+    ) -> None:
+        is_small = rows.num_rows <= row_limit and rows.nbytes + pending.added_bytes <= byte_limit
+        if is_small and self._can_inline(pending, rows):
             pending.added.append(AddedRows(rows, row_ids))
         else:
             pending.files += self._write(pending, rows, row_ids)
@@ -131,7 +152,8 @@ class RowChanger:
         if reason is not None:
             raise UnsupportedType(
                 f"cannot write {rows.num_rows} rows of '{table.qualified_name}' to Parquet: {reason}; "
-                f"up to {pending.row_limit} rows at once are kept in the catalog (option 'data_inlining_row_limit')"
+                f"up to {pending.row_limit} rows at once (option 'data_inlining_row_limit') of no more than "
+                f"{INLINE_BYTES} bytes are kept in the catalog"
             )
         ids = None if row_ids is None else pa.array(row_ids)
         files = write_data_files(self.storage, file_layout(table, pending.options), rows, row_ids=ids)
@@ -167,7 +189,10 @@ class RowChanger:
             count += len(hits)
             keep = _others(added.rows.num_rows, hits)
             added.rows, added.row_ids = _replaced(added.rows, added.row_ids, hits, keep, change)
-        for file in list(pending.files):
+        files = list(pending.files)
+        if change is not None and pending.added_bytes > INLINE_BYTES:  # the new values are larger
+            self.write_added(pending)
+        for file in files:
             rows, row_ids = self._read_own(pending.table, file)
             hits = scan.matches(rows, predicate)
             if not len(hits):

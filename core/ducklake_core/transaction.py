@@ -17,8 +17,9 @@ from uuid6 import uuid7
 
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.committer import CommitResult
-from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
+from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.log_lines import log_event
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import (
     DataFileId,
@@ -38,7 +39,7 @@ from ducklake_core.plan.evolution import AddColumn, EvolutionStep, PromoteColumn
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
-from ducklake_core.row_changes import RowChanger, file_layout
+from ducklake_core.row_changes import INLINE_BYTES, RowChanger, file_layout
 from ducklake_core.spec.inlined import find_uninlinable
 from ducklake_core.spec.names import check_name, fold, join_table_name, split_path, split_table_name
 from ducklake_core.spec.options import effective_options, inlined_row_limit
@@ -113,7 +114,14 @@ class Transaction:
         staged = self.finish(SnapshotId(self.base.snapshot_id + 1))  # files are written before any lock is taken
         if self._epoch is None and staged.is_empty:
             return CommitResult(None)
-        return self._lake.committer.commit(staged, self)
+        try:
+            return self._lake.committer.commit(staged, self)
+        except CatalogLimitExceeded as error:  # such as a row of many columns that does not fit on a page
+            if self.in_doubt or not any(pending.added for pending in self._tables.values()):
+                raise
+            rows = sum(self._rows.write_added(pending) for pending in self._tables.values())
+            log_event(log, logging.WARNING, "rows_not_inlined", rows=rows, reason=error)
+        return self._lake.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
 
     def discard(self) -> None:
         """End the transaction and remove the files that were written; one that has ended is left alone.
@@ -156,12 +164,20 @@ class Transaction:
         *,
         fill_missing: bool = False,
         inline_rows: int | None = None,
+        inline_bytes: int = INLINE_BYTES,
     ) -> None:
         """Add rows: Arrow data, or anything `pyarrow.table` takes. Missing columns are an error unless filled.
 
-        Up to `inline_rows` rows are kept in the catalog, where that can be; None: up to the table's own limit.
+        Up to `inline_rows` rows are kept in the catalog, where that can be; None: up to the table's own limit. Rows
+        that would make more than `inline_bytes` of the transaction's for the table, as Arrow has them, go to files.
         """
-        self._rows.append(self._pending(table), to_table(data), fill_missing=fill_missing, inline_rows=inline_rows)
+        self._rows.append(
+            self._pending(table),
+            to_table(data),
+            fill_missing=fill_missing,
+            inline_rows=inline_rows,
+            inline_bytes=inline_bytes,
+        )
 
     def append_files(self, table: str, files: Sequence[NewDataFile]) -> None:
         """Add data files that were written elsewhere, by executors for instance, with `write_data_files`."""

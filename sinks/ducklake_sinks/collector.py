@@ -49,8 +49,8 @@ def collect_rows(frame: DataFrame, incoming: Incoming, query: Query, expected: E
         case Expectation.UNKNOWN if query.must_be_drained():
             return None  # executors return few rows just as well, only later
         case Expectation.UNKNOWN:
-            rows = _to_arrow(frame.limit(expected.few_rows + 1), incoming)
-            return rows if rows.num_rows <= expected.few_rows else None
+            rows = _collect_all(frame.limit(expected.few_rows + 1), incoming)
+            return rows if rows is not None and rows.num_rows <= expected.few_rows else None
         case Expectation.SMALL:
             return _collect_all(frame, incoming)
 
@@ -69,10 +69,6 @@ def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]
             "the Python that has it in the environment variable PYSPARK_PYTHON before Spark starts"
         ) from error
     return [pickle.loads(message) for message in messages.column(0).to_pylist()]  # noqa: S301 # our own tasks wrote it
-
-
-def size_of(rows: int, few_rows: int) -> Expectation:
-    return Expectation.SMALL if rows <= few_rows else Expectation.LARGE
 
 
 def _collect_all(frame: DataFrame, incoming: Incoming) -> pa.Table | None:

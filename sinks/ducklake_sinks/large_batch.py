@@ -24,13 +24,15 @@ from ducklake_sinks.routes import COMPUTED_ROUTE, route_key
 from ducklake_sinks.task_writer import Message, Target, TaskWriter
 
 _PARALLELISM_OVER_CONNECT = 8  # nobody tells
+_ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """What a batch adds to one table: rows on the driver, files that wait for their commit, or both.
 
-    `incoming` None: dead letters, whose schema is ours. `is_native`: Spark's own writer has made the files.
+    `incoming` None: dead letters, whose schema is ours. `size_bytes`: of all rows, as Arrow has them. `is_native`:
+    Spark's own writer has made the files.
     """
 
     table: str
@@ -38,6 +40,7 @@ class Part:
     rows: pa.Table | None = None
     files: tuple[NewDataFile, ...] = ()
     directory: str = ""  # of the table, for the files
+    size_bytes: int = 0
     is_native: bool = False
 
     @property
@@ -80,25 +83,30 @@ class LargeBatch:
         return self._write_by_executors(targets, core)
 
     def _write_natively(self, target: Target) -> Part:
-        files = write_natively(self.frame, target.layout, self.storage)
-        part = Part(target.name, self.incoming, None, files, target.layout.directory, is_native=True)
+        files, most = write_natively(self.frame, target.layout, self.storage), self.options.inline_bytes
+        # Its size nobody tells: large until the rows have been seen.
+        part = Part(target.name, self.incoming, None, files, target.layout.directory, most + 1, is_native=True)
         if not 0 < part.row_count <= self.options.inline_rows:
             return part
         with part.written(self.storage) as written:
-            rows = [_read(self.storage, target.layout, file) for file in files]  # few after all: they can be inlined
-            written.remove()
-        return Part(target.name, self.incoming, pa.concat_tables(rows))
+            rows = _read_up_to(most, self.storage, target.layout, files)
+            if rows is None:
+                return part
+            written.remove()  # few after all: they can be inlined
+        return Part(target.name, self.incoming, rows, size_bytes=rows.nbytes)
 
     def _write_by_executors(
         self, targets: dict[tuple[str, str], Target], core: Transaction
     ) -> tuple[list[Part], list[str]]:
         dead = self.options.dead_letters if self.options.quarantines else None
+        parallelism = _parallelism(self.frame.sparkSession)
         writer = TaskWriter(
             storage=self.storage,
             schema=self.incoming.spark,
             targets=targets,
             head=self.head,
-            few_rows=self.options.inline_rows // _parallelism(self.frame.sparkSession),
+            few_rows=self.options.inline_rows // parallelism,
+            few_bytes=self.options.inline_bytes // parallelism,
             dead_letters=self.options.dead_letters,
             route=self.route,
             dead=None if dead is None else Target(dead, core.file_layout(dead)),
@@ -124,12 +132,22 @@ class LargeBatch:
         files = tuple(file for message in messages for file in message.files)
         incoming = None if is_dead else self.incoming.without(COMPUTED_ROUTE)
         directory = core.table_version(table).directory
-        return Part(table, incoming, pa.concat_tables(rows) if rows else None, files, directory)
+        size_bytes = sum(message.size_bytes for message in messages)
+        return Part(table, incoming, pa.concat_tables(rows) if rows else None, files, directory, size_bytes)
 
 
-def _read(storage: Storage, layout: FileLayout, file: NewDataFile) -> pa.Table:
-    with storage.open_input(layout.directory + file.path) as source:
-        return pq.read_table(source)
+def _read_up_to(size_bytes: int, storage: Storage, layout: FileLayout, files: Sequence[NewDataFile]) -> pa.Table | None:
+    """Return the rows of some files; None when they are of more bytes, which compressed ones do not tell."""
+    found: list[pa.RecordBatch] = []
+    size = 0
+    for file in files:
+        with storage.open_input(layout.directory + file.path) as source:
+            for record_batch in pq.ParquetFile(source).iter_batches(_ROWS_AT_ONCE):
+                size += record_batch.nbytes
+                if size > size_bytes:
+                    return None
+                found.append(record_batch)
+    return pa.Table.from_batches(found)
 
 
 def _parallelism(session: SparkSession) -> int:

@@ -13,9 +13,11 @@ from pyspark.sql import Column, DataFrame
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
 from ducklake_core.model import SortKey
+from ducklake_core.row_changes import INLINE_BYTES
 from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expression
+from ducklake_core.spec.quantities import parse_size
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
 
@@ -39,6 +41,7 @@ class SinkOptions:
     table_options: Mapping[str, object] | None = None
     merge_schema: bool = False
     inline_rows: int = 10_000
+    inline_bytes: int = INLINE_BYTES
     flush: FlushPolicy | None = FlushPolicy()  # noqa: RUF009 # frozen
     on_bad_row: str = "fail"
     dead_letter_table: str | None = None
@@ -72,6 +75,8 @@ def parse_options(arguments: Mapping[str, Any]) -> SinkOptions:  # Any: whatever
     for name in ("partition_by", "sorted_by"):
         if name in given:
             given[name] = _listed(given[name])
+    if _size(given.get("inline_bytes")) is None:
+        given["inline_bytes"] = parse_size(given["inline_bytes"])
     for name, check in _CHECKS.items():
         problem = check(given[name]) if name in given else None
         if problem is not None:
@@ -134,6 +139,14 @@ def _row_count(value: object) -> str | None:
     return None if is_count else f"is {value!r}, but must be a number of rows, 0 or more"
 
 
+def _size(value: object) -> str | None:
+    try:
+        parse_size(value)
+    except ValueError as error:
+        return f"is {value!r}, but must be {error}"
+    return None
+
+
 def _route(value: object) -> str | None:
     is_route = (isinstance(value, str) and bool(value)) or callable(value)
     return None if is_route else f"is {value!r}, but must be a column's name or a function from a DataFrame to a Column"
@@ -182,6 +195,7 @@ _CHECKS: Mapping[str, Callable[[Any], str | None]] = {  # Any: see parse_options
     "table_options": _optional(_table_options),
     "merge_schema": _flag,
     "inline_rows": _row_count,
+    "inline_bytes": _size,
     "flush": _optional(_flush),
     "on_bad_row": _choice,
     "dead_letter_table": _optional(_refusal(split_table_name)),

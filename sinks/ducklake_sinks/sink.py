@@ -29,7 +29,8 @@ class DuckLakeSink:
     be the query's name (`queryName`) too where one session runs several.
     `partition_by`, `sorted_by`, `table_options`: for tables that the sink creates.
     `merge_schema`: add new columns and fields, promote types without loss, fill columns that are missing.
-    `inline_rows`: how many rows of a batch are kept in the catalog at most. `flush`: None to never flush.
+    `inline_rows`, `inline_bytes`: how many rows of a batch, and how many bytes for each table, are kept in the catalog
+    at most; what is larger goes to Parquet. `flush`: None to never flush.
     `on_bad_row`: `fail`, or `quarantine` to keep rows that a table cannot hold in `dead_letter_table`.
     `job`: a name that snapshots tell to people.
 
@@ -50,6 +51,7 @@ class DuckLakeSink:
         table_options: Mapping[str, object] | None = None,
         merge_schema: bool = False,
         inline_rows: int = 10_000,
+        inline_bytes: int | str = "8MB",
         flush: FlushPolicy | None = FlushPolicy(),  # noqa: B008 # frozen
         on_bad_row: str = "fail",
         dead_letter_table: str | None = None,

@@ -40,11 +40,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a task did for one table. `rows`: in Arrow's stream format; None: there are none, or they are in files."""
+    """What a task did for one table. `rows`: in Arrow's stream format; None: there are none, or they are in files.
+
+    `size_bytes`: of all its rows, as Arrow has them.
+    """
 
     table: str
     files: tuple[NewDataFile, ...] = ()
     rows: bytes | None = None
+    size_bytes: int = 0
 
     def read_rows(self) -> pa.Table | None:
         return None if self.rows is None else pa.ipc.open_stream(self.rows).read_all()
@@ -62,8 +66,8 @@ class TaskResult:
 class TaskWriter:
     """Writes the rows of one task. Pickled with the task.
 
-    `targets` are by `route_key`; without a `route` there is one. `few_rows` is how many rows of a table a task returns
-    instead of a file. `dead` is the table for bad rows; None: a bad row fails the batch.
+    `targets` are by `route_key`; without a `route` there is one. `few_rows` and `few_bytes` are how much of a table a
+    task returns instead of a file. `dead` is the table for bad rows; None: a bad row fails the batch.
     """
 
     storage: Storage
@@ -71,6 +75,7 @@ class TaskWriter:
     targets: Mapping[Key, Target]
     head: Letterhead
     few_rows: int
+    few_bytes: int
     dead_letters: str
     route: str | None = None
     dead: Target | None = None
@@ -97,6 +102,7 @@ class _Buffer:
     written: WrittenFiles
     tables: list[pa.Table] = field(default_factory=list)
     size_bytes: int = 0
+    written_bytes: int = 0
     files: list[NewDataFile] = field(default_factory=list)
 
     def add(self, rows: pa.Table) -> None:
@@ -111,13 +117,15 @@ class _Buffer:
             self.files += files
             self.written.add(*(layout.directory + file.path for file in files))
             faults.at("after_task_file_write")
+        self.written_bytes += self.size_bytes
         self.tables, self.size_bytes = [], 0
 
-    def finish(self, storage: Storage, few_rows: int) -> Message:
-        if self.files or sum(table.num_rows for table in self.tables) > few_rows:
+    def finish(self, storage: Storage, few_rows: int, few_bytes: int) -> Message:
+        is_large = sum(table.num_rows for table in self.tables) > few_rows or self.size_bytes > few_bytes
+        if self.files or is_large:
             self.write(storage)
         rows = _stream_bytes(pa.concat_tables(self.tables)) if self.tables else None
-        return Message(self.target.name, tuple(self.files), rows)
+        return Message(self.target.name, tuple(self.files), rows, self.written_bytes + self.size_bytes)
 
 
 class _Task:
@@ -148,7 +156,8 @@ class _Task:
             self.written.remove()
             return TaskResult((), tuple(sorted(self.unknown)))
         writer = self.writer
-        return TaskResult(tuple(b.finish(writer.storage, writer.few_rows) for b in self.buffers.values()))
+        found = (b.finish(writer.storage, writer.few_rows, writer.few_bytes) for b in self.buffers.values())
+        return TaskResult(tuple(found))
 
     def _store(self, key: Key, target: Target, rows: pa.Table) -> None:
         good, bad = fitting_rows(

@@ -19,7 +19,7 @@ from ducklake_core import CommitResult, Transaction, faults
 from ducklake_core.errors import CommitConflict, InvalidInput
 from ducklake_core.pending import AddedCount
 from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, plain_rows, refuse
-from ducklake_sinks.collector import Expectation, Expected, collect_rows, size_of
+from ducklake_sinks.collector import Expectation, Expected, collect_rows
 from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.large_batch import LargeBatch, Part
 from ducklake_sinks.preparation import prepare_dead_letters, prepare_table
@@ -86,7 +86,13 @@ class SinkTransaction:
                 parts = self._write_large(frame, name, route, incoming)
         self._parts += parts
         faults.at("after_collect")
-        self._runtime.expectations[key] = size_of(sum(part.row_count for part in parts), self._options.inline_rows)
+        self._runtime.expectations[key] = self._expect_next(parts)
+
+    def _expect_next(self, parts: Sequence[Part]) -> Expectation:
+        """Return what the next batch is expected to be: many rows, or large ones, are written by executors."""
+        rows, size = sum(part.row_count for part in parts), sum(part.size_bytes for part in parts)
+        is_small = rows <= self._options.inline_rows and size <= self._options.inline_bytes
+        return Expectation.SMALL if is_small else Expectation.LARGE
 
     def commit(self) -> CommitResult:
         """Make the snapshot, and record the epoch with it. An empty batch records the epoch only."""
@@ -137,13 +143,13 @@ class SinkTransaction:
         if rows.num_rows == 0:
             return
         if route is None:
-            yield Part(str(name), incoming, rows)
+            yield Part(str(name), incoming, rows, size_bytes=rows.nbytes)
             return
         for found, part in split_by_route(rows, route):
             reason = why_no_table(found, route, self._options.dead_letters)
             if found is not None and reason is None:
                 self._runtime.routed[route_key(found)] = found
-                yield Part(found, incoming.without(COMPUTED_ROUTE), part)
+                yield Part(found, incoming.without(COMPUTED_ROUTE), part, size_bytes=part.nbytes)
             else:
                 yield self._buried(found, [(row, str(reason)) for row in plain_rows(part)])
 
@@ -251,7 +257,8 @@ class SinkTransaction:
             if bad:
                 self._prepare(core, self._options.dead_letters, None)
                 self._stage(core, self._buried(part.table, bad))
-        core.append(part.table, rows, fill_missing=fill, inline_rows=self._options.inline_rows)
+        limits = self._options.inline_rows, self._options.inline_bytes
+        core.append(part.table, rows, fill_missing=fill, inline_rows=limits[0], inline_bytes=limits[1])
 
     # ---- afterwards
 

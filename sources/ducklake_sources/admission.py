@@ -29,7 +29,9 @@ def is_relevant(snapshot: TableSnapshot) -> bool:
     return snapshot.inserts or snapshot.deletes
 
 
-def admit(snapshots: Sequence[TableSnapshot], sizes: Mapping[int, ChangeSize], limits: Limits) -> Sequence[TableSnapshot]:
+def admit(
+    snapshots: Sequence[TableSnapshot], sizes: Mapping[int, ChangeSize], limits: Limits
+) -> Sequence[TableSnapshot]:
     """Return the first of the snapshots, which are in order, as many as the limits allow."""
     versions, rows, size = 0, 0.0, 0.0
     for index, snapshot in enumerate(snapshots):

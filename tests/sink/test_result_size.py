@@ -23,15 +23,25 @@ for setting in {settings!r}.items():
     builder = builder.config(*setting)
 spark = builder.getOrCreate()
 sink = DuckLakeSink("sqlite:///lake.sqlite", "events", data_path="data/", stream="s", flush=None)
-sink(spark.range(10).selectExpr("id", "uuid() AS text"), 0)
-sink(spark.range(0, 200000, 1, 2).selectExpr("id", "uuid() AS text"), 1)
+for batch_id, batch in enumerate({batches!r}):
+    sink(spark.range(0, batch[0], 1, 2).selectExpr("id", batch[1] + " AS text"), batch_id)
 """
 
 
-def test_batch_beyond_the_result_size_is_written_by_executors(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SCRIPT.format(settings=SETTINGS)]
+def write_batches(directory: Path, *batches: tuple[int, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT.format(settings=SETTINGS, batches=batches)]
+    return subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)
 
-    run = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+
+def test_first_batch_of_few_rows_beyond_the_result_size_is_written_by_executors(tmp_path: Path) -> None:
+    run = write_batches(tmp_path, (4, "repeat(uuid(), 300000)"))
+
+    assert run.returncode == 0, run.stderr
+    assert "batch=0 rows=4 inlined=0 files=2" in run.stderr
+
+
+def test_batch_beyond_the_result_size_is_written_by_executors(tmp_path: Path) -> None:
+    run = write_batches(tmp_path, (10, "uuid()"), (200_000, "uuid()"))
 
     assert run.returncode == 0, run.stderr
     assert "batch=1 rows=200000 inlined=0 files=2" in run.stderr

@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core.errors import UnreadableFile
-from ducklake_core.files.parquet_in import POSITIONS, ROW_IDS, SNAPSHOT_IDS, ReadRequest, iterate_data_file, read_data_file
+from ducklake_core.files.parquet_in import (
+    POSITIONS,
+    ROW_IDS,
+    SNAPSHOT_IDS,
+    ReadRequest,
+    iterate_data_file,
+    read_data_file,
+)
 from ducklake_core.files.parquet_out import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions

@@ -26,6 +26,7 @@ from ducklake_core.catalog.dialects import is_wrong_guess
 from ducklake_core.catalog.head import Remembered, guess_head, read_head, remember
 from ducklake_core.catalog.statements import statements_of_all
 from ducklake_core.errors import (
+    CatalogLimitExceeded,
     CatalogUnavailable,
     CommitConflict,
     CommitOutcomeUnknown,
@@ -321,6 +322,8 @@ def _classify(database: Database, error: Exception) -> Exception:
         return ContentionError(
             f"another commit to catalog '{database.url.shown}' took our snapshot id; retries are exhausted"
         )
+    if database.dialect.is_over_limit(error):
+        return CatalogLimitExceeded(f"catalog '{database.url.shown}' cannot hold what the commit writes: {error}")
     if database.dialect.is_transient(error):
         return CatalogUnavailable(f"catalog '{database.url.shown}' failed before the commit: {error}")
     return error

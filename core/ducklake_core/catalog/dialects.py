@@ -25,6 +25,7 @@ class CatalogDialect:
     is_transient: Callable[[BaseException], bool]
     is_missing_table: Callable[[BaseException], bool]
     is_forbidden: Callable[[BaseException], bool]
+    is_over_limit: Callable[[BaseException], bool]  # a row, a value or a table is larger than it can be
     table_exists: str  # SQL that answers for the name bound as `name`
     inlined_tables: str  # SQL that lists the tables of inlined rows in the schema bound as `name`; None: the usual one
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
@@ -60,6 +61,16 @@ def _pg_forbidden(error: BaseException) -> bool:
     return isinstance(driver_error(error), (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction))
 
 
+def _pg_over_limit(error: BaseException) -> bool:
+    # https://www.postgresql.org/docs/current/limits.html, errors of class 54: 54000, 54001, 54011 and 54023.
+    kinds = (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments)
+    return isinstance(driver_error(error), kinds)
+
+
+def _sqlite_over_limit(error: BaseException) -> bool:
+    return _sqlite_code(error) == "SQLITE_TOOBIG"
+
+
 def _sqlite_forbidden(error: BaseException) -> bool:
     return _sqlite_code(error).startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN"))
 
@@ -92,6 +103,7 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_transient=_pg_transient,
         is_missing_table=_pg_missing,
         is_forbidden=_pg_forbidden,
+        is_over_limit=_pg_over_limit,
         table_exists="SELECT to_regclass(:name) IS NOT NULL",
         inlined_tables=(
             "SELECT tablename::text FROM pg_tables WHERE schemaname = coalesce(CAST(:name AS text), current_schema())"
@@ -111,6 +123,7 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         is_transient=_sqlite_transient,
         is_missing_table=_sqlite_missing,
         is_forbidden=_sqlite_forbidden,
+        is_over_limit=_sqlite_over_limit,
         table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
         inlined_tables=(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND coalesce(:name, 'main') = 'main'"

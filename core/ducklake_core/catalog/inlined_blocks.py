@@ -37,6 +37,7 @@ _RANGE_SCANS = 140000  # PostgreSQL 14 finds the rows between two places without
 _HEAP = 2  # its own way to store tables, by OID
 _BLOCK_BYTES = 2**18  # larger ones leave the processor's cache before they are sent
 _MOST_PAGES = 64
+_MOST_TARGETS = 1664  # what a SELECT of PostgreSQL can return: MaxTupleAttributeNumber
 _MOST_BLOCKS = 16  # of one round trip
 _CARRIED = 16  # the last rows of a chunk, one in so many, wait for rows of the next that belong before them
 
@@ -51,12 +52,13 @@ class Pages:
     snapshot: SnapshotId
 
 
-def count_pages(session: Session, name: str) -> int:
+def count_pages(session: Session, name: str, column_count: int) -> int:
     """Return how many pages an inlined table has; 0 when it is not one to be read by pages.
 
-    Values that lie beside the table could make a page of it very large.
+    Values that lie beside the table could make a page of it very large. A block has up to two values of each column.
     """
-    if session.driver.info.server_version < _RANGE_SCANS:
+    is_wide = len(SYSTEM_COLUMNS) + 2 * column_count > _MOST_TARGETS
+    if is_wide or session.driver.info.server_version < _RANGE_SCANS:
         return 0
     [[pages, beside]] = session.query(_SIZES, name=quoted_name(session, name)) or [[0, 0]]
     return 0 if beside or pages < LEAST_PAGES else int(pages)

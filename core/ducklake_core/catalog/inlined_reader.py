@@ -150,7 +150,7 @@ def read_row_versions(
     with database.read() as session:
         table, picked = _picked(session, inlined, tuple(c.column_id for c in inlined.columns))
         wanted = Pages(table, picked, inlined.columns, snapshot)
-        count, first = count_pages(session, inlined.name), 0
+        count, first = count_pages(session, inlined.name, len(inlined.columns)), 0
         if count:
             for versions, first in read_in_order(session, wanted, count, chunk_bytes):  # noqa: B007 # see below
                 yield versions

@@ -26,6 +26,7 @@ from sqlalchemy import cast as sql_cast
 
 from ducklake_core.spec.tables import CatalogTables
 
+_SUMMANDS = 200
 HEAD_COLUMNS = ("snapshot_id", "snapshot_time", "schema_version", "next_catalog_id", "next_file_id")
 
 
@@ -325,8 +326,14 @@ def row_count_and_bytes(inlined: Table, dialect: str) -> Select[Any]:
 
 
 def characters_of_row(inlined: Table) -> ColumnElement[Any]:
-    """The length of all values of a row of SQLite."""
-    return reduce(add, (func.coalesce(func.length(column), 0) for column in inlined.columns))
+    """The length of all values of a row of SQLite.
+
+    A sum of sums: an expression of SQLite may be 1,000 deep (https://www.sqlite.org/limits.html), each `+` adds to it,
+    and SQLAlchemy leaves out parentheses around sums, but not around what a function is given.
+    """
+    lengths = [func.coalesce(func.length(column), 0) for column in inlined.columns]
+    sums = [reduce(add, lengths[i : i + _SUMMANDS]) for i in range(0, len(lengths), _SUMMANDS)]
+    return reduce(add, (func.coalesce(part, 0) for part in sums)) if len(sums) > 1 else sums[0]
 
 
 def inlined_state(t: CatalogTables, inlined: Table, dialect: str) -> Select[Any]:

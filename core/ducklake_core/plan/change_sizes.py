@@ -1,8 +1,8 @@
 """About how much each snapshot of a range has changed: how far a micro-batch reads, and who reads what. Pure.
 
-The catalog does not say of every row which snapshot inserted or deleted it: a flush puts rows of many into one file, and
-a delete file holds all deletes so far. Such rows are shared among the snapshots that can have done it. The sum over a
-range is never less than what its feed has.
+The catalog does not say of every row which snapshot inserted or deleted it: a flush puts rows of many into one file,
+and a delete file holds all deletes so far. Such rows are shared among the snapshots that can have done it. The sum over
+a range is never less than what its feed has.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def change_sizes(
             rows[snapshot] += snapshot in history.span
         deleted.add(file)
     size = dict(new_bytes.totals())
-    for snapshot, count in (*new_rows.totals(), *deleted.totals()):
-        rows[snapshot] += count
+    for snapshot, shared in (*new_rows.totals(), *deleted.totals()):
+        rows[snapshot] += shared
     return {snapshot: ChangeSize(count, size.get(snapshot, 0)) for snapshot, count in sorted(rows.items()) if count}
 
 

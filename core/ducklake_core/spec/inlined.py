@@ -18,6 +18,20 @@ RESERVED_NAMES = frozenset(("row_id", "begin_snapshot", "end_snapshot", *INTERNA
 _POSTGRESQL_SYSTEM_NAMES = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
 _POSTGRESQL_NAME_BYTES = 63  # NAMEDATALEN - 1
 
+# https://www.postgresql.org/docs/current/limits.html: 1,600 columns, and a row must fit on a page when all of its
+# values that can be moved out of it are: 8,160 bytes, with a head of 24 and a bit for each column.
+# https://www.sqlite.org/limits.html: 2,000 columns of a table, and of a result, which has one more where rows are read.
+_MOST_COLUMNS: Mapping[str, int] = {"postgresql": 1600 - 3, "sqlite": 2000 - 4}
+_POSTGRESQL_ROW_BYTES = 8160
+_POSTGRESQL_WIDTHS: Mapping[str, int] = {
+    **dict.fromkeys(("BIGINT", "DOUBLE PRECISION", "TIME"), 8),
+    **dict.fromkeys(("INTEGER", "REAL"), 4),
+    **dict.fromkeys(("UUID", "INTERVAL"), 16),
+    "SMALLINT": 2,
+    "BOOLEAN": 1,
+    "TIME WITH TIME ZONE": 12,
+}
+
 _POSTGRESQL: Mapping[str, str] = {
     "boolean": "BOOLEAN",
     "int8": "SMALLINT",
@@ -64,7 +78,22 @@ def find_uninlinable(columns: Sequence[Column], dialect: str) -> str | None:
 @per_object
 def _uninlinable(columns: tuple[Column, ...], dialect: str) -> str | None:
     reasons = (_reason(column, dialect) for column in columns)
-    return next((reason for reason in reasons if reason is not None), None)
+    return next((reason for reason in reasons if reason is not None), None) or _width_reason(columns, dialect)
+
+
+def _width_reason(columns: tuple[Column, ...], dialect: str) -> str | None:
+    """Return why a row of so many columns has no place. Where that depends on its values the database will say so."""
+    most = _MOST_COLUMNS[dialect]
+    if len(columns) > most:
+        return f"it has {len(columns)} columns, and at most {most} can be inlined"
+    if dialect != "postgresql":
+        return None
+    widths = (_POSTGRESQL_WIDTHS.get(inlined_type(column, dialect), 1) for column in columns)
+    size = 3 * 8 + sum(widths) + 24 + (len(columns) + 3) // 8
+    most_bytes = _POSTGRESQL_ROW_BYTES
+    if size > most_bytes:
+        return f"a row of its {len(columns)} columns takes {size} bytes, and PostgreSQL has room for {most_bytes}"
+    return None
 
 
 def find_unreadable(columns: Sequence[Column]) -> str | None:
