@@ -21,5 +21,5 @@ def to_table(data: Any) -> pa.Table:  # Any: Arrow data, a dict of columns, rows
         if isinstance(data, list):
             return pa.Table.from_pylist(data)
         return pa.table(data)
-    except (TypeError, pa.ArrowException) as error:
+    except (TypeError, UnicodeError, pa.ArrowException) as error:
         raise InvalidInput(f"cannot make Arrow data of {type(data).__name__}: {error}") from error

@@ -312,5 +312,9 @@ def _repeated(value: object, count: int, column: Column) -> pa.Array:
     type_ = arrow_type(column)
     try:
         return pa.array([value] * count, None if isinstance(type_, pa.BaseExtensionType) else type_)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"cannot set column '{column.name}' to a text that is no Unicode: {error}", column=column.name
+        ) from error
     except (pa.ArrowException, TypeError, ValueError):
         return pa.array([value] * count)

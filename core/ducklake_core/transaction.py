@@ -6,6 +6,7 @@ removed again when it does not commit.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,8 +20,8 @@ from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.files.parquet_out import FileLayout
-from ducklake_core.log_lines import log_event
 from ducklake_core.files.written import WrittenFiles
+from ducklake_core.log_lines import log_event
 from ducklake_core.model import (
     DataFileId,
     Epoch,
@@ -48,6 +49,8 @@ from ducklake_core.spec.types import build_columns
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
+
+log = logging.getLogger(__name__)
 
 TableSchema: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 

@@ -11,11 +11,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from ducklake_core.errors import NotNullViolation, SchemaMismatch
+from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch
 from ducklake_core.model import Column
 from ducklake_core.plan.conform import conform
+from ducklake_core.spec.utf8 import as_hex, find_invalid_text, mended
 
 DEAD_LETTER_SCHEMA = pa.schema(
     [
@@ -51,11 +53,17 @@ def fitting_rows(
     go = partial(conform, columns=columns, table_name=table_name, fill_missing=fill_missing)
     if not quarantines:
         return go(data), []
-    good, bad, waiting = [go(data.slice(0, 0))], [], [data]
+    good, bad, waiting = [go(data.slice(0, 0))], list[BadRow](), [data]
     while waiting:
         part = waiting.pop()
         try:
             good.append(go(part))
+        except InvalidInput:
+            rest, found = without_invalid_text(part)
+            if not found:
+                raise
+            bad += found
+            waiting.append(rest)
         except (SchemaMismatch, NotNullViolation) as error:
             if part.num_rows == 1:
                 bad.append((plain_rows(part)[0], str(error)))
@@ -63,6 +71,23 @@ def fitting_rows(
                 middle = part.num_rows // 2
                 waiting += [part.slice(middle), part.slice(0, middle)]
     return pa.concat_tables(good), bad
+
+
+def without_invalid_text(data: pa.Table, column: str | None = None) -> tuple[pa.Table, list[BadRow]]:
+    """Return the rows whose texts are all UTF-8, and the others; `column`: the only one that is looked at."""
+    looked_at = data if column is None else data.select([column])
+    found = [(looked_at.schema.names[index], flags) for index, flags in find_invalid_text(looked_at)]
+    if not found:
+        return data, []
+    is_bad = np.logical_or.reduce([flags for _, flags in found])
+    names = [[name for name, flags in found if flags[row]] for row in np.flatnonzero(is_bad)]
+    rows = plain_rows(data.filter(pa.array(is_bad)))
+    return data.filter(pa.array(~is_bad)), [(row, _no_utf8(*some)) for row, some in zip(rows, names, strict=True)]
+
+
+def _no_utf8(*columns: str) -> str:
+    shown = ", ".join(f"'{column}'" for column in columns)
+    return f"a text that is no UTF-8 in {shown}: the row shows its bytes as hexadecimal digits after 0x"
 
 
 def refuse(reason: str) -> SchemaMismatch:
@@ -87,8 +112,14 @@ def dead_letters(head: Letterhead, table_name: str | None, bad: Sequence[BadRow]
 
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as values that JSON has; what Python cannot hold, such as a year beyond 9999, as its Arrow text."""
-    columns = [[_plain_cell(cell) for cell in column] for column in table.itercolumns()]
+    """Return rows as values that JSON has; what Python cannot hold, such as a year beyond 9999, as its Arrow text.
+
+    A text that is no UTF-8 becomes its bytes as hexadecimal digits after `0x`; a blob is in base 64.
+    """
+    columns = [
+        [_plain_cell(cell) for chunk in column.chunks for cell in mended(chunk, as_hex)]
+        for column in table.itercolumns()
+    ]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

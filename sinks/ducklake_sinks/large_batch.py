@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +15,17 @@ from ducklake_core import Transaction
 from ducklake_core.files.parquet_out import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
+from ducklake_core.log_lines import log_event
 from ducklake_core.model import NewDataFile
 from ducklake_sinks.bad_rows import Letterhead
 from ducklake_sinks.collector import write_by_executors
 from ducklake_sinks.incoming import Incoming
-from ducklake_sinks.native_files import can_write_natively, native_directories, write_natively
+from ducklake_sinks.native_files import InvalidTextFound, can_write_natively, native_directories, write_natively
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key
 from ducklake_sinks.task_writer import Message, Target, TaskWriter
+
+log = logging.getLogger("ducklake_sinks")
 
 _PARALLELISM_OVER_CONNECT = 8  # nobody tells
 _ROWS_AT_ONCE = 256
@@ -61,7 +65,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LargeBatch:
-    """A frame, and all that is needed to write it."""
+    """A frame, and all that is needed to write it.
+
+    `with_invalid_text`: the tables, by `route_key`, whose rows had texts that are no UTF-8; Spark's writer, which can
+    only fail on them, writes these no more.
+    """
 
     frame: DataFrame
     incoming: Incoming
@@ -69,6 +77,7 @@ class LargeBatch:
     head: Letterhead
     options: SinkOptions
     storage: Storage
+    with_invalid_text: set[tuple[str, str]]
 
     def write(self, core: Transaction, names: Sequence[str]) -> tuple[list[Part], list[str]]:
         """Return the parts of the batch, or tables that rows name beyond `names`: then nothing was kept.
@@ -77,10 +86,19 @@ class LargeBatch:
         """
         targets = {route_key(name): Target(name, core.file_layout(name)) for name in names}
         if self.route is None:
-            [target] = targets.values()
-            if can_write_natively(self.frame.sparkSession, self.incoming.spark, target.layout, self.storage):
-                return [self._write_natively(target)], []
+            [(key, target)] = targets.items()
+            if self._can_write_natively(key, target):
+                try:
+                    return [self._write_natively(target)], []
+                except InvalidTextFound:  # tasks of ours find its row, and refuse it by name or keep it aside
+                    self.with_invalid_text.add(key)
+                    log_event(log, logging.WARNING, "invalid_text_found", table=target.name, writer="tasks")
         return self._write_by_executors(targets, core)
+
+    def _can_write_natively(self, key: tuple[str, str], target: Target) -> bool:
+        return key not in self.with_invalid_text and can_write_natively(
+            self.frame.sparkSession, self.incoming.spark, target.layout, self.storage
+        )
 
     def _write_natively(self, target: Target) -> Part:
         files, most = write_natively(self.frame, target.layout, self.storage), self.options.inline_bytes
@@ -116,10 +134,13 @@ class LargeBatch:
         messages: defaultdict[str, list[Message]] = defaultdict(list)
         for message in (message for result in results for message in result.messages):
             messages[message.table].append(message)
+        error = next((result.error for result in results if result.error is not None), None)
         with WrittenFiles(self.storage) as written:
             for table, found in messages.items():
                 directory = core.table_version(table).directory
                 written.add(*(directory + file.path for message in found for file in message.files))
+            if error is not None:
+                raise error
             parts = [self._part(core, table, found, is_dead=table == dead) for table, found in messages.items()]
             unknown = sorted({name for result in results for name in result.unknown})
             if unknown:

@@ -7,13 +7,15 @@ that succeeded, and no others, into a directory of this batch alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -38,6 +40,7 @@ _NEEDED = {
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
+_NO_UTF8 = "ducklake_sinks: a text is no UTF-8"  # by which our own failure is known
 _GUESSED_TEXT_BYTES = 32
 _FOOTER_READERS = 8
 
@@ -53,10 +56,15 @@ def can_write_natively(session: SparkSession, schema: T.StructType, layout: File
     )
 
 
+class InvalidTextFound(Exception):
+    """A row has a text that is no UTF-8: nothing was written."""
+
+
 def write_natively(frame: DataFrame, layout: FileLayout, storage: Storage) -> tuple[NewDataFile, ...]:
     """Write a batch and return its files; on an error, and of a batch without rows, nothing is left.
 
-    Raises UnwritableFile when the storage does not take them.
+    Raises UnwritableFile when the storage does not take them, and InvalidTextFound, which says neither where nor what:
+    Spark knows no numbers of rows.
     """
     name = f"ducklake-{uuid7()}/"
     directory = layout.directory + name
@@ -113,7 +121,12 @@ def _write(frame: DataFrame, layout: FileLayout, directory: str) -> None:
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
     uri = Path(directory.removeprefix("file://")).absolute().as_uri()
-    _identified(frame, layout.columns).write.options(**options).parquet(uri)
+    try:
+        _identified(frame, layout.columns).write.options(**options).parquet(uri)
+    except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
+        if _NO_UTF8 in str(error):
+            raise InvalidTextFound from error
+        raise
 
 
 def _identified(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
@@ -123,9 +136,27 @@ def _identified(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
     for column in columns:
         source = types[fold(column.name)]
         quoted = F.col("`{}`".format(source.name.replace("`", "``")))
-        typed = quoted.cast(_with_ids(source.dataType, column))
+        typed = _checked(quoted, source.dataType).cast(_with_ids(source.dataType, column))
         picked.append(typed.alias(column.name, metadata={"parquet.field.id": int(column.column_id)}))
     return frame.select(picked)
+
+
+def _checked(value: SparkColumn, type_: T.DataType) -> SparkColumn:
+    """Return the value, of which a text that is no UTF-8 fails the write: Spark itself stores whatever bytes it has."""
+    texts = list(_texts(value, type_))
+    if not texts:
+        return value
+    are_valid = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003 # Spark's signature
+    return F.when(are_valid, value).otherwise(F.raise_error(F.lit(_NO_UTF8)))
+
+
+def _texts(value: SparkColumn, type_: T.DataType) -> Iterator[SparkColumn]:
+    """Yield the texts of a column and of the structs in it; what is in lists and maps is never written here."""
+    if isinstance(type_, (T.StringType, T.CharType, T.VarcharType)):
+        yield value
+    elif isinstance(type_, T.StructType):
+        for field in type_.fields:
+            yield from _texts(value.getField(field.name), field.dataType)
 
 
 def _with_ids(type_: T.DataType, column: Column) -> T.DataType:

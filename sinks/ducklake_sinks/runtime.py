@@ -68,6 +68,7 @@ class SinkRuntime:
         self.options = options
         self.finder = QueryFinder(root)
         self.expectations: dict[str, Expectation] = {}
+        self.with_invalid_text: set[tuple[str, str]] = set()  # see LargeBatch
         self.prepared: dict[tuple[str, str], tuple[tuple[Column, ...], Incoming | None]] = {}  # by `route_key`
         self.routed: dict[tuple[str, str], str] = {}  # names of tables that rows were routed to
         self.table_ids: dict[tuple[str, str], TableId] = {}  # of tables that were in the lake while this sink runs

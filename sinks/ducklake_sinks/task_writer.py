@@ -13,14 +13,25 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import faults
+from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch, TerminalError
 from ducklake_core.files.parquet_out import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
-from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, plain_rows, refuse
+from ducklake_core.spec.utf8 import refuse_invalid_text
+from ducklake_sinks.bad_rows import (
+    BadRow,
+    Letterhead,
+    dead_letters,
+    fitting_rows,
+    plain_rows,
+    refuse,
+    without_invalid_text,
+)
 from ducklake_sinks.routes import route_key, split_by_route, why_no_table
 from ducklake_sinks.spark_types import from_arrow_types
 
@@ -56,10 +67,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """Everything one task did. `unknown`: tables that are not prepared; then the task kept nothing."""
+    """Everything one task did. `unknown`: tables that are not prepared; then the task kept nothing.
+
+    `error`: why the batch must fail. Raised in the task it would be tried again, and reach the driver as a text.
+    """
 
     messages: tuple[Message, ...]
     unknown: tuple[str, ...] = ()
+    error: TerminalError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +102,14 @@ class TaskWriter:
         yield pa.record_batch([pa.array([result], pa.binary())], names=["message"])
 
     def write(self, record_batches: Iterator[pa.RecordBatch]) -> TaskResult:
-        with WrittenFiles(self.storage) as written:  # whatever ends the task, no message will name its files
-            task = _Task(self, written)
-            for record_batch in record_batches:
-                task.add(from_arrow_types(pa.Table.from_batches([record_batch]), self.schema))
-            return task.finish()
+        try:
+            with WrittenFiles(self.storage) as written:  # whatever ends the task, no message will name its files
+                task = _Task(self, written)
+                for record_batch in record_batches:
+                    task.add(from_arrow_types(pa.Table.from_batches([record_batch]), self.schema))
+                return task.finish()
+        except (InvalidInput, SchemaMismatch, NotNullViolation) as error:  # the data's fault, wherever it is tried
+            return TaskResult((), error=error)
 
 
 @dataclass(slots=True)
@@ -136,12 +154,28 @@ class _Task:
         self.written = written
         self.buffers: dict[Key, _Buffer] = {}
         self.unknown: set[str] = set()
+        self.seen_rows = 0
 
     def add(self, table: pa.Table) -> None:
+        try:
+            self._add(table)
+        except InvalidInput:
+            refuse_invalid_text(table, self._only_table(), first_row=self.seen_rows, of=_shown_partition())
+            raise
+        self.seen_rows += table.num_rows
+
+    def _only_table(self) -> str | None:
+        return next(iter(self.writer.targets.values())).name if self.writer.route is None else None
+
+    def _add(self, table: pa.Table) -> None:
         if self.writer.route is None:
             [(key, target)] = self.writer.targets.items()
             self._store(key, target, table)
             return
+        if self.writer.dead is None:
+            refuse_invalid_text(table.select([self.writer.route]), None)
+        table, bad = without_invalid_text(table, self.writer.route)
+        self._bury(None, bad)
         for name, rows in split_by_route(table, self.writer.route):
             reason = why_no_table(name, self.writer.route, self.writer.dead_letters)
             if name is None or reason is not None:
@@ -182,6 +216,11 @@ class _Task:
         buffer.add(rows)
         if buffer.size_bytes >= self.writer.buffer_bytes:
             buffer.write(self.writer.storage)
+
+
+def _shown_partition() -> str:
+    context = TaskContext.get()
+    return "the data" if context is None else f"partition {context.partitionId()} of the batch"
 
 
 def _stream_bytes(table: pa.Table) -> bytes:

@@ -18,7 +18,16 @@ from pyspark.sql import DataFrame
 from ducklake_core import CommitResult, Transaction, faults
 from ducklake_core.errors import CommitConflict, InvalidInput
 from ducklake_core.pending import AddedCount
-from ducklake_sinks.bad_rows import BadRow, Letterhead, dead_letters, fitting_rows, plain_rows, refuse
+from ducklake_core.spec.utf8 import refuse_invalid_text
+from ducklake_sinks.bad_rows import (
+    BadRow,
+    Letterhead,
+    dead_letters,
+    fitting_rows,
+    plain_rows,
+    refuse,
+    without_invalid_text,
+)
 from ducklake_sinks.collector import Expectation, Expected, collect_rows
 from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.large_batch import LargeBatch, Part
@@ -145,6 +154,11 @@ class SinkTransaction:
         if route is None:
             yield Part(str(name), incoming, rows, size_bytes=rows.nbytes)
             return
+        if not self._options.quarantines:
+            refuse_invalid_text(rows, None)  # now, when the numbers of rows are those of the batch
+        rows, bad = without_invalid_text(rows, route)
+        if bad:
+            yield self._buried(None, bad)
         for found, part in split_by_route(rows, route):
             reason = why_no_table(found, route, self._options.dead_letters)
             if found is not None and reason is None:
@@ -159,7 +173,15 @@ class SinkTransaction:
         return Part(self._options.dead_letters, None, dead_letters(self._head, table, bad))
 
     def _write_large(self, frame: DataFrame, name: str | None, route: str | None, incoming: Incoming) -> list[Part]:
-        batch = LargeBatch(frame, incoming, route, self._head, self._options, self._runtime.lake.storage)
+        batch = LargeBatch(
+            frame,
+            incoming,
+            route,
+            self._head,
+            self._options,
+            self._runtime.lake.storage,
+            self._runtime.with_invalid_text,
+        )
         names = [name] if name is not None else patiently(self._routed_so_far)
         while True:
             core = patiently(partial(self._open_for, names, incoming.without(COMPUTED_ROUTE)))

@@ -6,6 +6,7 @@ A `Session` is one transaction in one `with` block: it commits only by `commit()
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from psycopg.abc import Buffer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from sqlalchemy import Connection, Engine, Executable, String, bindparam, create_engine, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core import faults
@@ -25,6 +27,8 @@ from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.catalog.wire import Command, Wire
 from ducklake_core.errors import CatalogForbidden, CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
+from ducklake_core.spec.utf8 import with_replacements
+from ducklake_core.text_repair import warn_of_invalid_text
 
 Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
 # Of a binary COPY: a header and a trailer in one message, the trailer alone. A row is longer.
@@ -34,6 +38,7 @@ Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 _COMMIT: Command = ("COMMIT", ({},))
 FIRST_WITH_ROW_ARRAYS = 140_000
+_NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the driver of SQLite says
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +285,27 @@ class Session:
             if not isinstance(statement.parameters, Mapping) and not statement.parameters:
                 results.append([])
                 continue
-            result = self._connection.execute(statement.executable, statement.parameters)
-            results.append(list(result.fetchall()) if result.returns_rows else [])
+            try:
+                results.append(self._run_one(statement))
+            except OperationalError as error:
+                found = _NO_UTF8.match(str(error.orig))
+                if found is None:
+                    raise
+                warn_of_invalid_text(self.database.url.shown, found[1])
+                results.append(self._run_leniently(statement))
         return results
+
+    def _run_one(self, statement: Statement) -> list[Row]:
+        result = self._connection.execute(statement.executable, statement.parameters)
+        return list(result.fetchall()) if result.returns_rows else []
+
+    def _run_leniently(self, statement: Statement) -> list[Row]:
+        """Run a query of SQLite again whose answer has a text that is no UTF-8, and read replacement characters."""
+        self.driver.text_factory = with_replacements
+        try:
+            return self._run_one(statement)
+        finally:
+            self.driver.text_factory = str
 
     def _run_pipelined(self, statements: Sequence[Statement], meanwhile: Callable[[], object]) -> list[list[Row]]:
         def work() -> Sequence[Command]:

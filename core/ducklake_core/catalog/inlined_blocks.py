@@ -30,6 +30,7 @@ from ducklake_core.catalog.postgres_blocks import (
 )
 from ducklake_core.catalog.row_versions import RowVersions, concat_versions, table_of
 from ducklake_core.model import Column, SnapshotId
+from ducklake_core.text_repair import with_valid_text
 
 # A table of fewer pages is read at once, which takes fewer round trips.
 LEAST_PAGES = 32
@@ -77,7 +78,7 @@ def read_in_order(
     with closing(ahead(_fetch(session, pages, count, chunk_bytes))) as fetched:
         for blocks, next_page in fetched:
             try:
-                parts += [_versions(blocks, pages.columns)] if blocks else []  # while the server joins the next ones
+                parts += [_versions(blocks, pages)] if blocks else []  # while the server joins the next ones
             except NotJoined:
                 break
             size += sum(block.size_bytes for block in blocks)
@@ -96,10 +97,11 @@ def read_in_order(
         yield rest, page
 
 
-def _versions(blocks: Sequence[Block], columns: Sequence[Column]) -> RowVersions:
+def _versions(blocks: Sequence[Block], pages: Pages) -> RowVersions:
     row_ids, begins, ends = (int64s(blocks, index) for index in range(len(SYSTEM_COLUMNS)))
-    arrays = [column_array(blocks, index, c) for index, c in enumerate(columns, len(SYSTEM_COLUMNS))]
-    return RowVersions(table_of(arrays, columns, len(row_ids)), row_ids, begins, ends)
+    arrays = [column_array(blocks, index, c) for index, c in enumerate(pages.columns, len(SYSTEM_COLUMNS))]
+    rows = table_of(arrays, pages.columns, len(row_ids))
+    return RowVersions(with_valid_text(rows, pages.table.name), row_ids, begins, ends)
 
 
 def _fetch(

@@ -38,6 +38,7 @@ from ducklake_core.catalog.postgres_cells import CopiedRows, split_rows
 from ducklake_core.catalog.row_versions import RowVersions, no_columns, table_of
 from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, TableVersion
 from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.text_repair import with_valid_text
 
 READ_CHUNK_BYTES = 64 * 2**20
 # What a row of SQLite takes as Python values besides its contents: a tuple, and an object for nearly every cell.
@@ -84,7 +85,7 @@ def read_inlined_rows(
     found = [np.empty(0, np.int64)]
     with session.copy_out(statement) as messages:
         for copied in split_rows(messages, 1 + len(columns), READ_CHUNK_BYTES):
-            chunks.append(_copied_rows(copied, columns, 1))
+            chunks.append(_copied_rows(copied, inlined.name, columns, 1))
             found.append(copied.int64s(0))
     ids = np.concatenate(found)
     if not columns or not chunks:  # Arrow forgets how many rows there are when it joins tables without columns
@@ -105,7 +106,7 @@ def read_inlined_changes(
     with session.copy_out(statement) as messages:
         for copied in split_rows(messages, 3 + len(columns), READ_CHUNK_BYTES):
             numbers = (copied.int64s(0), copied.int64s(1), copied.int64s(2))
-            chunks.append(RowVersions(_copied_rows(copied, columns, 3), *numbers))
+            chunks.append(RowVersions(_copied_rows(copied, inlined.name, columns, 3), *numbers))
     return _joined(chunks, columns)
 
 
@@ -188,7 +189,7 @@ def _sorted(session: Session, pages: Pages, first: int, chunk_bytes: int) -> Ite
         statement = Statement(_versions_from(pages.table, pages.picked), parameters)
     with session.copy_out(statement) as messages:
         for copied in split_rows(messages, len(SYSTEM_COLUMNS) + len(pages.columns), chunk_bytes):
-            rows = _copied_rows(copied, pages.columns, len(SYSTEM_COLUMNS))
+            rows = _copied_rows(copied, pages.table.name, pages.columns, len(SYSTEM_COLUMNS))
             yield RowVersions(rows, copied.int64s(0), copied.int64s(1), copied.int64s(2))
 
 
@@ -319,8 +320,9 @@ def _size(table: Table) -> Select[Any]:
 # -------------------------------------------------------------------------------------------- values
 
 
-def _copied_rows(copied: CopiedRows, columns: Sequence[Column], first: int) -> pa.Table:
-    return table_of([copied.array(i, c) for i, c in enumerate(columns, first)], columns, copied.count)
+def _copied_rows(copied: CopiedRows, name: str, columns: Sequence[Column], first: int) -> pa.Table:
+    rows = table_of([copied.array(i, c) for i, c in enumerate(columns, first)], columns, copied.count)
+    return with_valid_text(rows, name)
 
 
 def _rows_of(rows: Sequence[Row], columns: Sequence[Column], first: int) -> pa.Table:

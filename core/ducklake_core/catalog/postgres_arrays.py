@@ -48,11 +48,16 @@ def fixed_array(values: np.ndarray, valid: np.ndarray, column: Column) -> pa.Arr
 
 
 def bytes_array(cells: pa.Array, column: Column) -> pa.Array:
-    """Return the array of `arrow_type(column)` of a binary array of blobs or texts."""
+    """Return the array of `arrow_type(column)` of a binary array of blobs or texts.
+
+    Texts of the user's are not checked to be UTF-8: the server keeps them as bytes, and who reads looks at whole rows.
+    """
     if column.type == "blob":
         return cells
-    texts = cells.cast(pa.string())
-    return texts if column.type == "varchar" else from_text(texts, column)
+    if column.type in ("varchar", "json"):
+        texts = cells.view(pa.string())
+        return texts if column.type == "varchar" else from_text(texts, column)
+    return from_text(cells.cast(pa.string()), column)
 
 
 def validity_buffer(valid: np.ndarray) -> pa.Buffer | None:

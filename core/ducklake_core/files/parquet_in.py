@@ -25,6 +25,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId
 from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.spec.types import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, arrow_field
+from ducklake_core.text_repair import with_valid_text
 
 # What stands behind the columns that are read: no column of a table can have a name with a NUL character.
 ROW_IDS = "\0row_id"
@@ -115,6 +116,7 @@ def iterate_data_file(
             kept = _kept(record_batch, plan, file, request, start, dropped_positions)
             arrays = _assembled(record_batch, plan, file, request, start)
             rows = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else record_batch
+            rows = with_valid_text(rows, file.path)
             rows = rows if kept is None else rows.filter(pa.array(kept))
             rows = rows if row_filter is None else rows.filter(row_filter)
             if rows.num_rows:

@@ -19,6 +19,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
+from ducklake_core.spec.utf8 import refuse_invalid_text
 
 __all__ = ["FileLayout", "write_data_files", "write_record_batches"]
 
@@ -35,7 +36,8 @@ def write_data_files(
     """Write rows into as many files as partitions and the target size ask for; no rows, no file.
 
     The table has the layout's columns by name, of type `arrow_type(column)`. `row_ids` and `snapshot_ids` go to the
-    format's internal columns. UnsupportedType and SchemaMismatch are raised before anything is written.
+    format's internal columns. UnsupportedType, SchemaMismatch and, for a text that is no UTF-8, InvalidInput
+    are raised before anything is written.
     """
     rows = _checked(table, layout.columns)
     for name, ids in ((ROW_ID_NAME, row_ids), (SNAPSHOT_ID_NAME, snapshot_ids)):
@@ -79,7 +81,9 @@ def _checked(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
         if table.column_names.count(column.name) != 1:
             raise SchemaMismatch(f"the data must have column '{column.name}' once", column=column.name)
         to_parquet_form(table.column(column.name), column)
-    return table.select([column.name for column in columns])
+    rows = table.select([column.name for column in columns])
+    refuse_invalid_text(rows, None)
+    return rows
 
 
 def _tables(record_batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:

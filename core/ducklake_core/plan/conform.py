@@ -21,12 +21,14 @@ from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.text import from_text, parse_literal
 from ducklake_core.spec.types import arrow_schema, arrow_type, is_list
+from ducklake_core.spec.utf8 import refuse_invalid_text
 
 
 def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_missing: bool = False) -> pa.Table:
     """Return the data with exactly the table's columns, in its order and types; its nullability may be the data's own.
 
     `fill_missing` gives columns that the data lacks their defaults, and fields of structs null; else they are an error.
+    A text that is no UTF-8, which no reader could read again, is InvalidInput that names column and row.
     """
     others = _other_types(data.schema, columns)
     if others is not None:
@@ -34,6 +36,7 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
             array = conform_column(data.column(place), columns[place], table_name, fill_missing=fill_missing)
             data = data.set_column(place, columns[place].name, array)
         _refuse_values(data, columns, table_name)
+        refuse_invalid_text(data, table_name)
         return data
     found = _match_names(data.column_names, columns, table_name)
     missing = [c.name for c in columns if c.name not in found]
@@ -52,7 +55,9 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
         )
         _refuse_nulls(array, column, table_name)
         arrays.append(array)
-    return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
+    fitted = pa.Table.from_arrays(arrays, names=[c.name for c in columns])
+    refuse_invalid_text(fitted, table_name)
+    return fitted
 
 
 @dataclass(slots=True)
@@ -256,7 +261,7 @@ def _conform_scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
         if column.type == "float32" and pa.types.is_float64(storage.type):
             return _narrowed(storage)
         return storage.cast(target, safe=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, CorruptCatalog) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, CorruptCatalog) as error:
         raise SchemaMismatch(
             f"column '{path}' is {column.type}, and the data ({array.type}) has a value that does not fit: {error}",
             column=path,

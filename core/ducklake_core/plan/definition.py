@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.model import Column, Partitioning, PartitionKey, SortKey, SortOrder, TableVersion
-from ducklake_core.spec.names import fold, quote_name, split_path
+from ducklake_core.spec.names import fold, is_storable, quote_name, split_path
 from ducklake_core.spec.partition import check_transform, parse_partition_expression
 from ducklake_core.spec.promotions import is_promotion
 from ducklake_core.spec.text import literal_text
@@ -119,8 +119,8 @@ def set_nulls_allowed(table: TableVersion, path: str, *, allowed: bool) -> Table
 
 def set_comment(table: TableVersion, comment: str | None, path: str | None = None) -> TableVersion:
     """Set the comment of the table or of a column; None removes it."""
-    if comment is not None and "\0" in comment:
-        raise InvalidInput(f"a comment on '{table.qualified_name}' cannot have a NUL character")
+    if comment is not None and not is_storable(comment):
+        raise InvalidInput(f"a comment on '{table.qualified_name}' has a NUL character or is no Unicode")
     if path is None:
         return replace(table, comment=comment)
     parts = split_path(path)
@@ -168,8 +168,8 @@ def find_column(table: TableVersion, parts: Sequence[str]) -> Column:
 
 
 def check_column_name(name: str) -> None:
-    if not name or "\0" in name:
-        raise InvalidInput(f"'{name!r}' cannot be a column's name: it is empty or has a NUL character")
+    if not name or not is_storable(name):
+        raise InvalidInput(f"{name!r} cannot be a column's name: it is empty, has a NUL character or is no Unicode")
 
 
 def check_table_columns(columns: Sequence[Column], table_name: str) -> None:

@@ -56,5 +56,12 @@ def quote_name(name: str) -> str:
 
 def check_name(name: str, noun: str) -> None:
     """Refuse what no catalog can hold as the name of a schema or table."""
-    if not name or "\0" in name:
-        raise InvalidInput(f"{name!r} cannot be the name of a {noun}: it is empty or has a NUL character", name=name)
+    if not name or not is_storable(name):
+        raise InvalidInput(
+            f"{name!r} cannot be the name of a {noun}: it is empty, has a NUL character or is no Unicode", name=name
+        )
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether every catalog can hold a text: it has no NUL, and no half of a character (a lone surrogate)."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

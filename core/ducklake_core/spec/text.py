@@ -34,7 +34,7 @@ def literal_text(value: object, column: Column) -> str:
     """Return the text of one Python value, which must not be None: a default or a bound of a filter."""
     try:
         array = pa.array([value], arrow_type(column))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (UnicodeEncodeError, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidInput(
             f"{value!r} is no value of column '{column.name}' of type '{column.type}': {error}", column=column.name
         ) from error
