@@ -179,7 +179,7 @@ def test_large_values_are_not_read_by_pages(lake: Lake, monkeypatch: pytest.Monk
     monkeypatch.setattr(inlined_blocks, "LEAST_PAGES", 1)
 
     with lake.database.read() as session:
-        assert inlined_blocks.count_pages(session, "ducklake_inlined_data_1_1") == 0
+        assert inlined_blocks.count_pages(session, "ducklake_inlined_data_1_1", 1) == 0
     same_both_ways(lake, monkeypatch)
 
 
