@@ -4,7 +4,7 @@ Where it runs: everywhere; errors travel from executor to driver.
 
     DuckLakeError
     ├── TransientError              may succeed when tried again
-    │   ├── CatalogUnavailable      the catalog database cannot be reached or is locked
+    │   ├── CatalogUnavailable      the catalog database cannot be reached or is locked, longer than catalog_timeout
     │   └── ContentionError         another commit took our snapshot id, more often than the policy allows
     ├── TerminalError               trying again cannot help
     │   ├── InvalidInput            an argument, option, filter or name is wrong
@@ -13,8 +13,10 @@ Where it runs: everywhere; errors travel from executor to driver.
     │   │   ├── LakeExists
     │   │   ├── UnsupportedFormatVersion
     │   │   ├── DataPathMismatch
-    │   │   ├── CatalogForbidden    the database does not let us
+    │   │   ├── CatalogForbidden    the database does not let us in, or not do this
+    │   │   ├── CatalogLimitExceeded    more than the database takes in one row, table or statement
     │   │   └── CorruptCatalog      a catalog row breaks the format
+    │   │       └── CatalogTableMissing     a table that the catalog has registered is not there
     │   ├── ObjectNotFound          no such schema, table, column or snapshot
     │   ├── ObjectExists
     │   ├── SchemaMismatch          the data does not fit the table
@@ -22,7 +24,6 @@ Where it runs: everywhere; errors travel from executor to driver.
     │   ├── UnsupportedType         a type or value has no lossless home
     │   ├── UnreadableFile          a data or delete file cannot be read
     │   ├── UnwritableFile          a data or delete file cannot be written
-    │   ├── CatalogLimitExceeded    the database cannot hold what we want it to: a row, a value or a table is too large
     │   ├── CommitConflict          another commit makes ours invalid
     │   ├── LedgerError             the epoch cannot be committed
     │   │   ├── EpochOutOfOrder     the ledger already holds a later batch, or the checkpoint is another one
@@ -104,11 +105,19 @@ class DataPathMismatch(CatalogError):
 
 
 class CatalogForbidden(CatalogError):
-    """The database's user may not do what was asked for."""
+    """The database does not let its user in, or not do what was asked for."""
+
+
+class CatalogLimitExceeded(CatalogError):
+    """A row, a table or a statement is larger than what the catalog database takes."""
 
 
 class CorruptCatalog(CatalogError):
     """A catalog row breaks the format."""
+
+
+class CatalogTableMissing(CorruptCatalog):
+    """A table of the catalog is not there: another process has just dropped it, or the catalog is damaged."""
 
 
 class ObjectNotFound(TerminalError):
@@ -137,10 +146,6 @@ class UnreadableFile(TerminalError):
 
 class UnwritableFile(TerminalError):
     """A data file or delete file cannot be written: its storage is full, forbids it or is not there."""
-
-
-class CatalogLimitExceeded(TerminalError):
-    """The catalog database cannot hold a row, a value or a table because of its size."""
 
 
 class CommitConflict(TerminalError):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from ducklake_core import faults
 from ducklake_core.ahead import ahead
 from ducklake_core.catalog.committer import CommitResult, Committer
-from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
 from ducklake_core.catalog.inlined_reader import count_row_versions, read_row_versions
 from ducklake_core.catalog.reader import read_head
@@ -76,12 +77,11 @@ class Flusher:
         files: list[FlushedFile] = []
         emptied: list[FlushedTable] = []
         for inlined in self.table.inlined_tables:
-            found = self._write_rows(inlined)
+            found = self.database.wait_for(partial(self._write_rows, inlined))
             files += found
             emptied += [FlushedTable(inlined.name, sum(f.file.record_count for f in found))] if found else []
         through = self.base.snapshot_id
-        with self.database.read() as session:
-            listed, count = read_inlined_file_deletes(session, self.table, through)
+        listed, count = self.database.ask(lambda session: read_inlined_file_deletes(session, self.table, through))
         deletes = tuple(self._write_deletes(*one) for one in listed)
         return Flush(through, tuple(emptied), tuple(files), deletes, count)
 
@@ -90,9 +90,7 @@ class Flusher:
 
         No commit after the base adds to what is counted here, and whoever takes from it conflicts with ours.
         """
-        with self.database.read() as session:
-            counts = count_row_versions(session, [t.name for t in flush.inlined_tables], flush.through)
-            head = read_head(session)  # last: whatever made the counts differ is seen
+        counts, head = self.database.ask(lambda session: _counts_and_head(session, flush))
         for table, count in zip(flush.inlined_tables, counts, strict=True):
             if count == table.rows:
                 continue
@@ -142,3 +140,8 @@ class Flusher:
 
     def _note(self, *paths: str | None) -> None:
         self._written.add(*(self.table.directory + path for path in paths if path is not None))
+
+
+def _counts_and_head(session: Session, flush: Flush) -> tuple[list[int], Snapshot]:
+    counts = count_row_versions(session, [t.name for t in flush.inlined_tables], flush.through)
+    return counts, read_head(session)  # last: whatever made the counts differ is seen

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ducklake_core import faults
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.catalog.superseded import drop_superseded
-from ducklake_core.errors import CommitConflict, DuckLakeError, ObjectNotFound, TransientError
+from ducklake_core.errors import CatalogTableMissing, CommitConflict, DuckLakeError, ObjectNotFound, TransientError
 from ducklake_core.flush import Flusher
 from ducklake_core.model import FlushResult, TableVersion
 from ducklake_core.retries import start_overs
@@ -53,9 +53,7 @@ def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushR
     faults.at("before_drop_superseded")
     try:
         dropped = drop_superseded(lake.database, keep)
-    except Exception as error:  # only what may pass by itself is left for later
-        if not (isinstance(error, TransientError) or lake.database.dialect.is_transient(error)):
-            raise
+    except TransientError as error:
         log.warning("superseded_tables_not_dropped", extra={"error": repr(error)})
         return result
     lake.forget()  # definitions that it remembers may name tables that are gone
@@ -109,9 +107,7 @@ def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -
 def _run(flusher: Flusher) -> CommitResult:
     try:
         return flusher.run()
-    except Exception as error:  # only a table that vanished is renamed
-        if not flusher.database.dialect.is_missing_table(error):
-            raise
+    except CatalogTableMissing as error:
         raise CommitConflict(
             f"cannot flush '{flusher.table.qualified_name}' at snapshot {flusher.base.snapshot_id}: another flush has "
             "dropped a table of its inlined rows meanwhile; flush again",

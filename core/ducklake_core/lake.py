@@ -33,7 +33,7 @@ from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, Ledg
 from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
-from ducklake_core.retries import start_overs
+from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patience, start_overs
 from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
@@ -62,12 +62,20 @@ class Lake:
         self._has_ledger = False
 
     @classmethod
-    def create(cls, url: str, data_path: str, *, metadata_schema: str | None = None) -> Self:
+    def create(
+        cls,
+        url: str,
+        data_path: str,
+        *,
+        metadata_schema: str | None = None,
+        catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
+    ) -> Self:
         """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`.
 
-        `url` is a SQLAlchemy URL or DuckDB's ATTACH string. Raises LakeExists, or CatalogError for what is no catalog.
+        `url` is a SQLAlchemy URL or DuckDB's ATTACH string, `catalog_timeout` as in `open`. Raises LakeExists, or
+        CatalogError for what is no catalog.
         """
-        database = Database(CatalogUrl.parse(url, metadata_schema))
+        database = Database(CatalogUrl.parse(url, metadata_schema), patience=Patience.of(catalog_timeout))
         return cls._of(database, lambda: create_lake(database, data_path))
 
     @classmethod
@@ -78,12 +86,15 @@ class Lake:
         data_path: str | None = None,
         metadata_schema: str | None = None,
         override_data_path: bool = False,
+        catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
     ) -> Self:
         """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it.
 
+        `catalog_timeout`: for how long each method waits for a catalog that cannot be reached or is locked, such as
+        '30s' or '5m', two minutes by default; then it raises `CatalogUnavailable`. 0: it does not wait.
         Raises NoLakeFound, UnsupportedFormatVersion, DataPathMismatch, or CatalogError for what is no catalog.
         """
-        database = Database(CatalogUrl.parse(url, metadata_schema))
+        database = Database(CatalogUrl.parse(url, metadata_schema), patience=Patience.of(catalog_timeout))
         return cls._of(database, lambda: open_lake(database, data_path, override=override_data_path))
 
     @classmethod
@@ -120,14 +131,11 @@ class Lake:
 
     def snapshots(self) -> list[Snapshot]:
         """Return every snapshot that has not expired, the oldest first, with its changes, author and message."""
-        with self.database.read() as session:
-            return reader.read_snapshots(session)
+        return self.database.ask(reader.read_snapshots)
 
     def tables(self, at: int | datetime | None = None) -> list[Table]:
         """Return the tables of all schemas, by name."""
-        with self.database.read() as session:
-            snapshot = reader.read_snapshot(session, at)
-            versions = reader.read_tables(session, snapshot.snapshot_id, self.data_path)
+        snapshot, versions = self.database.ask(lambda session: reader.read_tables_at(session, at, self.data_path))
         return [Table(self.database, self.storage, version, snapshot) for version in versions]
 
     def table(self, name: str, at: int | datetime | None = None) -> Table:
@@ -135,8 +143,8 @@ class Lake:
         if at is None:
             view = self.view()
         else:
-            with self.database.read() as session:
-                view = LakeView(self.database, self.data_path, reader.read_snapshot(session, at), {})
+            snapshot = self.database.ask(lambda session: reader.read_snapshot(session, at))
+            view = LakeView(self.database, self.data_path, snapshot, {})
         version = view.find_table(*split_table_name(name))
         if version is None:
             raise view.no_table(name)
@@ -159,8 +167,7 @@ class Lake:
         became of it in the whole range. Raises SnapshotsExpired when some of it is gone.
         """
         last = self.table(table, at=end)
-        with self.database.read() as session:
-            first = reader.read_first_snapshot(session, start)
+        first = self.database.ask(lambda session: reader.read_first_snapshot(session, start))
         span = SnapshotSpan(SnapshotId(first - 1), last.snapshot.snapshot_id)
         chosen = last.projection(columns)
         schema = change_schema(chosen)
@@ -172,8 +179,7 @@ class Lake:
 
     def schemas(self, at: int | datetime | None = None) -> list[str]:
         """Return the names of the schemas."""
-        with self.database.read() as session:
-            return [s.name for s in reader.read_schemas(session, reader.read_snapshot(session, at).snapshot_id)]
+        return [schema.name for schema in self.database.ask(lambda session: reader.read_schemas_at(session, at))]
 
     # ---- writing
 
@@ -348,8 +354,7 @@ class Lake:
     def ledger_entry(self, stream: str) -> LedgerEntry | None:
         """Return the last epoch that was committed for a stream, None when there is none."""
         self._ensure_ledger()
-        with self.database.read() as session:
-            return ledger.entry_of(session.run([ledger.entry_query(session, stream)])[0])
+        return self.database.ask(lambda session: ledger.read_entry(session, stream))
 
     def commit_epoch(self, epoch: Epoch, write: Callable[[Transaction], object]) -> CommitResult:
         """Commit one epoch exactly once: `write` stages its changes; a replay discards them and says so.

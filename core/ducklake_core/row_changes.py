@@ -105,8 +105,8 @@ class RowChanger:
         """Write the bounds of a float32 column that becomes float64 anew: the old texts leave values out."""
         if pending.before is None:
             return
-        with self.database.read() as session:
-            stats = read_file_stats(session, pending.before, [column_id])
+        before = pending.before
+        stats = self.database.ask(lambda session: read_file_stats(session, before, [column_id]))
         bounds = [(file_id, by_column[column_id]) for file_id, by_column in stats.items()]
         files = tuple((i, widened_float(b.min_value), widened_float(b.max_value)) for i, b in bounds)
         pending.restated.append(RestatedBounds(column_id, files))

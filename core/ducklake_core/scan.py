@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.catalog.database import Database, Session
-from ducklake_core.catalog.dialects import driver_error
+from ducklake_core.catalog.driver_errors import driver_error
 from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
 from ducklake_core.catalog.inlined_reader import RowIdRange, read_inlined_rows
 from ducklake_core.catalog.queries import of_table
-from ducklake_core.errors import CorruptCatalog
+from ducklake_core.errors import CatalogTableMissing, CorruptCatalog
 from ducklake_core.files.delete_files import read_deletes
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
 from ducklake_core.files.parquet_in import POSITIONS, ROW_IDS, ReadRequest, read_data_file
@@ -75,11 +75,8 @@ def ask_catalog(database: Database, table: TableVersion, ask: Callable[[Session,
     """Ask in one transaction; a flush that drops a superseded inlined table meanwhile makes it ask again."""
     for attempt in range(_READ_ATTEMPTS):
         try:
-            with database.read() as session:
-                return ask(session, table)
-        except Exception as error:  # only a table that vanished is tried again
-            if not database.dialect.is_missing_table(error):
-                raise
+            return _ask_once(database, table, ask)
+        except CatalogTableMissing as error:
             if attempt + 1 == _READ_ATTEMPTS:
                 raise CorruptCatalog(
                     f"table '{table.qualified_name}' has a registered table of inlined rows that is not there: "
@@ -87,6 +84,10 @@ def ask_catalog(database: Database, table: TableVersion, ask: Callable[[Session,
                 ) from error
             table = _without_vanished(database, table)
     raise AssertionError("unreachable")  # the last attempt raises
+
+
+def _ask_once(database: Database, table: TableVersion, ask: Callable[[Session, TableVersion], _Answer]) -> _Answer:
+    return database.ask(lambda session: ask(session, table))
 
 
 def list_files(
@@ -179,8 +180,8 @@ def _list(
 
 def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
     """Return the table with the inlined tables that are still registered; a flush has moved the rows of the others."""
-    with database.read() as session:
-        rows = session.query(of_table(session.tables, "ducklake_inlined_data_tables"), table_id=table.table_id)
+    statement = of_table(database.tables, "ducklake_inlined_data_tables")
+    rows = database.ask(lambda session: session.query(statement, table_id=table.table_id))
     names = {row[1] for row in rows}
     return replace(table, inlined_tables=tuple(t for t in table.inlined_tables if t.name in names))
 

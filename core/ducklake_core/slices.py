@@ -15,7 +15,7 @@ import pyarrow as pa
 from ducklake_core.catalog.database import Database, Session
 from ducklake_core.catalog.inlined_reader import InlinedExtent, RowIdRange, read_inlined_extents
 from ducklake_core.catalog.reader import read_snapshot
-from ducklake_core.errors import DuckLakeError, ObjectNotFound, TransientError, UnreadableFile
+from ducklake_core.errors import CatalogTableMissing, DuckLakeError, ObjectNotFound, TransientError, UnreadableFile
 from ducklake_core.files.parquet_in import ReadRequest, iterate_data_file
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, InlinedTable, RowSpan, Snapshot, SnapshotId, TableVersion
@@ -251,18 +251,22 @@ def _read_part(part: Part, one: Slice) -> Iterator[pa.RecordBatch]:
 def _read_from_catalog(part: CatalogRows, one: Slice) -> pa.Table:
     """Read inlined rows, if they are all still there: a flush since the plan was made has moved them to a file."""
     database = part.database
+
+    def read(session: Session) -> pa.Table | None:
+        [extent] = read_inlined_extents(session, [part.inlined], one.snapshot)
+        if extent.rows != part.table_rows:
+            return None
+        return inlined_part(session, part.inlined, one.request.columns, one.snapshot, part.row_ids).rows
+
     try:
-        with database.read() as session:
-            [extent] = read_inlined_extents(session, [part.inlined], one.snapshot)
-            is_there = extent.rows == part.table_rows
-            if is_there:
-                return inlined_part(session, part.inlined, one.request.columns, one.snapshot, part.row_ids).rows
-    except Exception as error:  # only a table that vanished is renamed
-        if not database.dialect.is_missing_table(error):
-            raise
+        rows = database.ask(read)
+    except CatalogTableMissing:
+        rows = None
     finally:
         database.close()
-    raise TransientError("rows that were inlined when the read was planned have been flushed since: begin it again")
+    if rows is None:
+        raise TransientError("rows that were inlined when the read was planned have been flushed since: begin it again")
+    return rows
 
 
 def _projected(record_batch: pa.RecordBatch, one: Slice) -> pa.RecordBatch:

@@ -29,11 +29,10 @@ class LakeView:
     @classmethod
     def at_head(cls, database: Database, data_path: str, known: LakeView | None) -> LakeView:
         """Read the head and the options; keep what is known when no definition has changed since."""
-        with database.read() as session:
-            base = {"base": -1 if known is None else known.snapshot.snapshot_id}
-            statements = [Statement(queries.head_and_base(session.tables), base)]
-            statements.append(Statement(queries.metadata(session.tables)))
-            heads, metadata = session.run_and_end(statements)
+        base = {"base": -1 if known is None else known.snapshot.snapshot_id}
+        statements = [Statement(queries.head_and_base(database.tables), base)]
+        statements.append(Statement(queries.metadata(database.tables)))
+        heads, metadata = database.ask(lambda session: session.run_and_end(statements))
         view = cls(database, data_path, reader.head_of(heads), reader.options_of(metadata))
         # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
         is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot
@@ -48,21 +47,21 @@ class LakeView:
         """Return the table of that name, regardless of case, None when there is none."""
         key = (fold(schema_name), fold(table_name))
         if key not in self._found:
-            with self.database.read() as session:
-                found = reader.find_table(session, (schema_name, table_name), self.snapshot.snapshot_id, self.data_path)
+            name, at = (schema_name, table_name), self.snapshot.snapshot_id
+            found = self.database.ask(lambda session: reader.find_table(session, name, at, self.data_path))
             if found is None:
                 return None
             self._found[key] = found
         return self._found[key]
 
     def tables(self) -> list[TableVersion]:
-        with self.database.read() as session:
-            return reader.read_tables(session, self.snapshot.snapshot_id, self.data_path)
+        at = self.snapshot.snapshot_id
+        return self.database.ask(lambda session: reader.read_tables(session, at, self.data_path))
 
     def schemas(self) -> list[SchemaVersion]:
         if self._schemas is None:
-            with self.database.read() as session:
-                self._schemas = reader.read_schemas(session, self.snapshot.snapshot_id)
+            at = self.snapshot.snapshot_id
+            self._schemas = self.database.ask(lambda session: reader.read_schemas(session, at))
         return self._schemas
 
     def has_view(self, schema_id: SchemaId, name: str) -> bool:
@@ -79,5 +78,5 @@ class LakeView:
         return ObjectNotFound(f"there is no table '{name}' at snapshot {self.snapshot.snapshot_id}; {hint}", name=name)
 
     def _views(self) -> list[Row]:
-        with self.database.read() as session:
-            return session.query(queries.views(session.tables), snapshot=self.snapshot.snapshot_id)
+        statement = queries.views(self.database.tables)
+        return self.database.ask(lambda session: session.query(statement, snapshot=self.snapshot.snapshot_id))

@@ -56,6 +56,10 @@ class FlushGovernor:
         self._thread: threading.Thread | None = None
         self.checks = self.flushes = 0  # how often tables were counted, and flushed
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def note(self, table: str, rows: int, size_bytes: int) -> None:
         """Take notice of rows that a batch has inlined; 0 rows make the table a watched one."""
         with self._changed:

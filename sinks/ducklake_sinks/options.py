@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from ducklake_core.row_changes import INLINE_BYTES
 from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expression
-from ducklake_core.spec.quantities import parse_size
+from ducklake_core.spec.quantities import parse_duration, parse_size
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
 
@@ -46,6 +47,7 @@ class SinkOptions:
     on_bad_row: str = "fail"
     dead_letter_table: str | None = None
     job: str | None = None
+    catalog_timeout: str | float | timedelta = "2m"
 
     @property
     def quarantines(self) -> bool:
@@ -147,6 +149,14 @@ def _size(value: object) -> str | None:
     return None
 
 
+def _duration(value: object) -> str | None:
+    try:
+        parse_duration(value)
+    except ValueError as error:
+        return f"is {value!r}, but must be {error}"
+    return None
+
+
 def _route(value: object) -> str | None:
     is_route = (isinstance(value, str) and bool(value)) or callable(value)
     return None if is_route else f"is {value!r}, but must be a column's name or a function from a DataFrame to a Column"
@@ -200,4 +210,5 @@ _CHECKS: Mapping[str, Callable[[Any], str | None]] = {  # Any: see parse_options
     "on_bad_row": _choice,
     "dead_letter_table": _optional(_refusal(split_table_name)),
     "job": _optional(_text),
+    "catalog_timeout": _duration,
 }

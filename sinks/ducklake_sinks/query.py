@@ -37,6 +37,15 @@ class Query:
     handle: Any = field(default=None, compare=False, repr=False)  # Any: a Java object
     offset_log: Any = field(default=None, compare=False, repr=False)  # Any: see above
 
+    def is_active(self) -> bool:
+        """Tell whether nobody has stopped it yet. Spark tells a running `foreachBatch` function nothing about that."""
+        if self.handle is None:
+            return True
+        try:
+            return bool(self.handle.isActive())
+        except Py4JError:  # the JVM itself has gone
+            return False
+
     def offsets(self, batch_id: int) -> list[Any] | None:  # Any: JSON of the sources
         """Return where each source ends in this batch, as the source says it; None where nobody knows."""
         if self.offset_log is None:

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Epoch, Lake, Transaction, faults
-from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound, TransientError
+from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, LedgerEntry, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
-from ducklake_core.retries import commit_retries
+from ducklake_core.retries import Patience
 from ducklake_core.spec.names import join_table_name
 from ducklake_sinks.collector import Expectation
 from ducklake_sinks.governor import FlushGovernor
@@ -31,7 +32,6 @@ from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.query import BY_HAND, Query, QueryFinder
 from ducklake_sinks.routes import route_key
 
-Result = TypeVar("Result")
 DEFINITIONS_SECONDS = 5.0  # for so long, what is known of tables and options is taken for true
 
 
@@ -75,17 +75,19 @@ class SinkRuntime:
         self._incoming: Incoming | None = None
         self._committed_run: str | None = None
         self._looked_at = -math.inf  # when definitions were read
+        self._current = threading.local()  # its query: one sink may serve several, each in a thread of its own
 
     @cached_property
     def lake(self) -> Lake:
-        return patiently(self._open_or_create)
+        return self._open_or_create()
 
     @cached_property
     def governor(self) -> FlushGovernor | None:
         policy = self.options.flush
         if policy is None:
             return None
-        governor = FlushGovernor(policy, partial(open_lake, self.options))
+        options = self.options
+        governor = FlushGovernor(policy, lambda: open_lake(options, lambda: governor.is_closed))
         weakref.finalize(self, governor.close)  # with the sink, or at the end of the process
         return governor
 
@@ -96,19 +98,27 @@ class SinkRuntime:
         of the catalog.
         """
         try:
-            lake = open_lake(self.options)
+            lake = open_lake(self.options, self._is_stopping)
         except NoLakeFound:
             if self.options.data_path is None:
                 raise
             Storage.of(self.options.data_path).check_writable()  # before there is a lake that nobody can use
             return Lake.create(
-                self.options.catalog, self.options.data_path, metadata_schema=self.options.metadata_schema
+                self.options.catalog,
+                self.options.data_path,
+                metadata_schema=self.options.metadata_schema,
+                catalog_timeout=Patience.of(self.options.catalog_timeout, self._is_stopping),
             )
         with ExitStack() as stack:
             stack.enter_context(lake)
             lake.storage.check_writable()
             stack.pop_all()
         return lake
+
+    def _is_stopping(self) -> bool:
+        """Tell whether the query of the batch in this thread has been stopped: then nobody waits for the catalog."""
+        query: Query | None = getattr(self._current, "query", None)
+        return query is not None and not query.is_active()
 
     def close(self) -> None:
         if self.__dict__.get("governor") is not None:
@@ -120,7 +130,7 @@ class SinkRuntime:
         """Find the query and look up the epoch. Raises a LedgerError when it must not be committed."""
         if self.governor is not None:
             self.governor.wait_if_behind()
-        query = self.finder.find(session, self.options.stream)
+        query = self._current.query = self.finder.find(session, self.options.stream)
         stream = self._stream(query)
         continues = self._committed_run == query.run_id
         epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
@@ -128,7 +138,7 @@ class SinkRuntime:
         if continues and query.query_id != BY_HAND:
             # Spark repeats no batch in a run, and the commit asks the ledger all the same.
             return Beginning(query, epoch, offsets=query.offsets(batch_id))
-        entry = patiently(lambda: self.lake.ledger_entry(stream))
+        entry = self.lake.ledger_entry(stream)
         if decide_epoch(epoch, entry) is not EpochDecision.REPLAY:
             return Beginning(query, epoch, offsets=query.offsets(batch_id))
         refuse_second_use(epoch, entry)
@@ -198,9 +208,14 @@ class SinkRuntime:
         return query.query_id
 
 
-def open_lake(options: SinkOptions) -> Lake:
-    """Open the lake that a sink writes to."""
-    return Lake.open(options.catalog, data_path=options.data_path, metadata_schema=options.metadata_schema)
+def open_lake(options: SinkOptions, is_stopped: Callable[[], bool]) -> Lake:
+    """Open the lake that a sink writes to. It waits for a catalog that is away, unless it is stopped."""
+    return Lake.open(
+        options.catalog,
+        data_path=options.data_path,
+        metadata_schema=options.metadata_schema,
+        catalog_timeout=Patience.of(options.catalog_timeout, is_stopped),
+    )
 
 
 def refuse_second_use(epoch: Epoch, entry: LedgerEntry | None) -> None:
@@ -211,12 +226,3 @@ def refuse_second_use(epoch: Epoch, entry: LedgerEntry | None) -> None:
             "several frames of one batch, use 'with sink.transaction(batch_id) as tx' and tx.append for each; where "
             "one query has two sinks, give each a stream='…' of its own"
         )
-
-
-def patiently(act: Callable[[], Result]) -> Result:
-    """Do something again while the catalog is away, as long as a commit would be tried."""
-    try:
-        return act()
-    except TransientError:
-        result: Result = commit_retries()(act)
-        return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,8 @@ class DuckLakeSink:
     `inline_rows`, `inline_bytes`: how many rows of a batch, and how many bytes for each table, are kept in the catalog
     at most; what is larger goes to Parquet. `flush`: None to never flush.
     `on_bad_row`: `fail`, or `quarantine` to keep rows that a table cannot hold in `dead_letter_table`.
-    `job`: a name that snapshots tell to people.
+    `job`: a name that snapshots tell to people. `catalog_timeout`: for how long a batch waits for a catalog that cannot
+    be reached; then the query fails.
 
     Raises InvalidInput that lists every bad argument. Connects when the first batch comes, not before.
     """
@@ -56,6 +58,7 @@ class DuckLakeSink:
         on_bad_row: str = "fail",
         dead_letter_table: str | None = None,
         job: str | None = None,
+        catalog_timeout: str | float | timedelta = "2m",
         **unknown: object,
     ) -> None:
         named = {name: value for name, value in locals().items() if name not in ("self", "unknown")}

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -33,7 +32,7 @@ from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.large_batch import LargeBatch, Part
 from ducklake_sinks.preparation import prepare_dead_letters, prepare_table
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key, split_by_route, why_no_table
-from ducklake_sinks.runtime import Beginning, SinkRuntime, patiently, refuse_second_use
+from ducklake_sinks.runtime import Beginning, SinkRuntime, refuse_second_use
 from ducklake_sinks.vanished import vanished
 
 log = logging.getLogger("ducklake_sinks")
@@ -182,9 +181,9 @@ class SinkTransaction:
             self._runtime.lake.storage,
             self._runtime.with_invalid_text,
         )
-        names = [name] if name is not None else patiently(self._routed_so_far)
+        names = [name] if name is not None else self._routed_so_far()
         while True:
-            core = patiently(partial(self._open_for, names, incoming.without(COMPUTED_ROUTE)))
+            core = self._open_for(names, incoming.without(COMPUTED_ROUTE))
             parts, unknown = batch.write(core, names)
             if not unknown:
                 return [part for part in parts if part.row_count]
@@ -234,20 +233,20 @@ class SinkTransaction:
             self._fill(self._core)
             return self._core.commit()
         for _ in range(MOST_REBUILDS):
-            self._core = patiently(self._build)
+            self._core = self._build()
             try:
                 return self._core.commit()
             except CommitConflict as error:  # another writer has changed a table: rows alone can be planned anew
                 self._runtime.look_again()
                 log.warning("batch_planned_anew reason=%s", error)
-        self._core = patiently(self._build)
+        self._core = self._build()
         return self._core.commit()
 
     def _refuse_second_use(self, result: CommitResult) -> None:
         """See who had committed the epoch before us: another run may, this one cannot without losing rows now."""
         if result.replayed:
             epoch = self._beginning.epoch
-            refuse_second_use(epoch, patiently(lambda: self._runtime.lake.ledger_entry(epoch.stream)))
+            refuse_second_use(epoch, self._runtime.lake.ledger_entry(epoch.stream))
 
     def _build(self) -> Transaction:
         """Return a new transaction of the lake that holds all rows."""
@@ -287,13 +286,13 @@ class SinkTransaction:
     def _finish(self, result: CommitResult) -> None:
         runtime, added = self._runtime, {}
         if self._beginning.committed is not None:
-            patiently(partial(runtime.complete, self._beginning.committed))
+            runtime.complete(self._beginning.committed)
         else:
             runtime.remember_commit(self._beginning.epoch)
         if self._core is not None and result.snapshot is not None:
             added = self._core.added()
             for name in sorted(self._created):
-                patiently(partial(runtime.adopt, name))
+                runtime.adopt(name)
         if runtime.governor is not None:
             for name, one in added.items():
                 runtime.governor.note(name, one.inlined_rows, one.inlined_bytes)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from ducklake_core import Lake, Table
+from ducklake_core import Table
 from ducklake_core.model import Column
 from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.filter_sql import parse_filter
@@ -21,6 +21,7 @@ from ducklake_sources.feed_schema import check_schema, is_feed, schema_of_feed
 from ducklake_sources.options import SourceOptions, check_change_read, check_stream, check_table_read, parse_options
 from ducklake_sources.spark_schema import spark_schema
 from ducklake_sources.stream_reader import DuckLakeStreamReader
+from ducklake_sources.table_feed import open_lake
 from ducklake_sources.table_reader import FilteringTableReader, TableReader
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -58,7 +59,7 @@ def make_stream_reader(given: Mapping[str, str], schema: StructType) -> DataSour
 def open_table(options: SourceOptions) -> Table:
     """Open the table at the snapshot that the options name, at the head without one."""
     at = options.timestamp_as_of if options.version_as_of is None else options.version_as_of
-    with Lake.open(options.catalog, data_path=options.data_path, metadata_schema=options.metadata_schema) as lake:
+    with open_lake(options) as lake:
         return lake.table(options.table, at)
 
 

@@ -41,6 +41,7 @@ class SourceOptions:
     table: str
     metadata_schema: str | None = None
     data_path: str | None = None
+    catalog_timeout: timedelta = timedelta(minutes=2)
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     filter_pushdown: bool = False
@@ -211,6 +212,7 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     "table": _table,
     "metadataSchema": _text,
     "dataPath": _text,
+    "catalogTimeout": parse_duration,
     "columns": _columns,
     "filter": _text,
     "filterPushdown": _flag,

@@ -24,12 +24,22 @@ from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_g
 from ducklake_sources.options import SourceOptions, Start
 
 
+def open_lake(options: SourceOptions) -> Lake:
+    """Open the lake that a source reads."""
+    return Lake.open(
+        options.catalog,
+        metadata_schema=options.metadata_schema,
+        data_path=options.data_path,
+        catalog_timeout=options.catalog_timeout,
+    )
+
+
 class TableFeed:
     """One table of one lake. Definitions are read again only when the lake's schema version moves."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self.lake = Lake.open(options.catalog, metadata_schema=options.metadata_schema, data_path=options.data_path)
+        self.lake = open_lake(options)
         try:
             found = self.lake.table(options.table)
         except BaseException:  # an interrupt must leave no connection behind, either
@@ -43,14 +53,13 @@ class TableFeed:
 
     def head(self) -> Snapshot:
         """Return the newest snapshot."""
-        with self.lake.database.read() as session:
-            return reader.read_head(session)
+        return self.lake.database.ask(reader.read_head)
 
     def table_at(self, snapshot: Snapshot) -> TableVersion:
         """Return the table as a snapshot has it; raise OffsetMismatch when it was dropped."""
         if (snapshot.schema_version, snapshot.snapshot_id >= self._at.snapshot_id) != (self._at.schema_version, True):
-            with self.lake.database.read() as session:
-                found = reader.find_table_by_id(session, self.table.table_id, snapshot.snapshot_id, self.lake.data_path)
+            table_id, at, root = self.table.table_id, snapshot.snapshot_id, self.lake.data_path
+            found = self.lake.database.ask(lambda session: reader.find_table_by_id(session, table_id, at, root))
             if found is None or found.table_uuid != self.table.table_uuid:
                 raise OffsetMismatch(
                     f"table '{self.table.qualified_name}' is not there at snapshot {snapshot.snapshot_id}: it was "
@@ -63,17 +72,17 @@ class TableFeed:
         return self.table
 
     def snapshot(self, at: int | datetime) -> Snapshot:
-        with self.lake.database.read() as session:
-            return reader.read_snapshot(session, at)
+        return self.lake.database.ask(lambda session: reader.read_snapshot(session, at))
 
     def history(self, span: SnapshotSpan) -> History:
-        with self.lake.database.read() as session:
-            return read_history(session, self.table, span)
+        return self.lake.database.ask(lambda session: read_history(session, self.table, span))
 
     def columns_versions(self) -> Sequence[ColumnsVersion]:
         """Return all columns that the table has ever had."""
-        with self.lake.database.read() as session:
-            return reader.read_columns_versions(session, self.table.table_id, self.table.qualified_name)
+        table = self.table
+        return self.lake.database.ask(
+            lambda session: reader.read_columns_versions(session, table.table_id, table.qualified_name)
+        )
 
     def columns_at(self, snapshot: int) -> tuple[Column, ...]:
         """Return the columns that the table had at a snapshot, which may have expired."""
@@ -92,8 +101,8 @@ class TableFeed:
         """Return the snapshot after which the feed begins; None when it begins with the table itself."""
         since, moment = self.options.starting_version, self.options.starting_timestamp
         if moment is not None:
-            with self.lake.database.read() as session:
-                return SnapshotId(reader.read_first_snapshot(session, moment) - 1)
+            first = self.lake.database.ask(lambda session: reader.read_first_snapshot(session, moment))
+            return SnapshotId(first - 1)
         if since is None:
             return None
         if since is Start.LATEST:

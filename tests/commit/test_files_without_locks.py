@@ -4,9 +4,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from tenacity import stop_after_attempt
 
 from ducklake_core import Lake
 from ducklake_core.errors import ContentionError
+from ducklake_core.retries import commit_retries
 from tests.fixtures.catalogs import Catalog, PostgresCatalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.faults import at_fault
@@ -57,7 +59,7 @@ def test_delete_that_never_meets_the_id_its_files_name_gives_up_and_leaves_nothi
     catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ducklake_core.catalog.committer._MOST_FINISHES", 3)
-    lake.committer._retries = lake.committer._retries.copy(stop=lambda _: True)
+    lake.committer._retries = commit_retries(stop=stop_after_attempt(1))
 
     def beat() -> None:
         with Lake.open(catalog.url) as rival:

@@ -28,6 +28,7 @@ def writer(tmp_path: Path) -> TaskWriter:
         targets={route_key("known"): Target("known", layout)},
         head=Letterhead("s", 0, datetime(2026, 1, 1, tzinfo=UTC)),
         few_rows=0,
+        few_bytes=0,
         dead_letters="main.dead_letters",
         route="topic",
         buffer_bytes=1,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 from sqlalchemy.schema import CreateSchema, CreateTable
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Database, Statement, table_exists
-from ducklake_core.catalog.dialects import DATABASE_ERRORS, driver_error
+from ducklake_core.catalog.database import Database, Row, Session, Statement, table_exists
+from ducklake_core.catalog.driver_errors import driver_error
 from ducklake_core.errors import (
     CatalogError,
-    CatalogUnavailable,
+    CorruptCatalog,
     DataPathMismatch,
     InvalidInput,
     LakeExists,
@@ -29,14 +29,24 @@ def create_lake(database: Database, data_path: str) -> str:
     stored = normalize_data_path(data_path)
     if database.dialect.name == "sqlite":
         Path(database.url.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+    main_uuid = uuid4()
+
+    def create(session: Session) -> None:
+        if not table_exists(session, "ducklake_metadata"):
+            session.write_and_commit(_birth_statements(database, stored, main_uuid))
+        elif not _has_schema(session, main_uuid):  # else an attempt of ours, whose COMMIT got no answer, has landed
+            raise LakeExists(f"there is a lake at '{database.url.shown}' already: open it instead")
+
     try:
-        with database.write() as session:
-            if table_exists(session, "ducklake_metadata"):
-                raise LakeExists(f"there is a lake at '{database.url.shown}' already: open it instead")
-            session.write_and_commit(_birth_statements(database, stored))
-    except DATABASE_ERRORS as error:
-        raise _not_a_database(database, error) from error
+        database.write_alone("create a lake in", create)
+    except CorruptCatalog as error:
+        raise _not_a_catalog(database, error) from error
     return stored
+
+
+def _has_schema(session: Session, uuid: UUID) -> bool:
+    schemas = session.tables.ducklake_schema
+    return bool(session.query(select(schemas.c.schema_id).where(schemas.c.schema_uuid == uuid)))
 
 
 def open_lake(database: Database, data_path: str | None, *, override: bool) -> str:
@@ -77,20 +87,22 @@ def _settle_data_path(database: Database, stored: str, wanted: str | None, *, ov
 
 
 def _read_metadata(database: Database) -> dict[str, str]:
+    def read(session: Session) -> list[Row]:
+        if not table_exists(session, "ducklake_metadata"):
+            raise NoLakeFound(
+                f"there is no lake at '{database.url.shown}': no table 'ducklake_metadata' there; create "
+                "it with Lake.create, or name the schema that holds it with metadata_schema"
+            )
+        return session.query(queries.metadata(session.tables))
+
     try:
-        with database.read() as session:
-            if not table_exists(session, "ducklake_metadata"):
-                raise NoLakeFound(
-                    f"there is no lake at '{database.url.shown}': no table 'ducklake_metadata' there; create "
-                    "it with Lake.create, or name the schema that holds it with metadata_schema"
-                )
-            rows = session.query(queries.metadata(session.tables))
-    except DATABASE_ERRORS as error:
-        raise _not_a_database(database, error) from error
+        rows = database.ask(read)
+    except CorruptCatalog as error:
+        raise _not_a_catalog(database, error) from error
     return {row[0]: row[1] for row in rows if not row[2]}
 
 
-def _birth_statements(database: Database, data_path: str) -> list[Statement]:
+def _birth_statements(database: Database, data_path: str, main_uuid: UUID) -> list[Statement]:
     t = database.tables
     schema = database.url.metadata_schema
     statements = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []
@@ -113,7 +125,7 @@ def _birth_statements(database: Database, data_path: str) -> list[Statement]:
     }
     main = {
         "schema_id": 0,
-        "schema_uuid": uuid4(),
+        "schema_uuid": main_uuid,
         "begin_snapshot": 0,
         "end_snapshot": None,
         "schema_name": "main",
@@ -136,7 +148,5 @@ def _created_by() -> str:
         return "ducklake-streaming"
 
 
-def _not_a_database(database: Database, error: Exception) -> Exception:
-    if database.dialect.is_transient(error):
-        return CatalogUnavailable(f"cannot use catalog '{database.url.shown}': {driver_error(error)}")
-    return CatalogError(f"'{database.url.shown}' cannot be used as a catalog: {driver_error(error)}")
+def _not_a_catalog(database: Database, error: Exception) -> CorruptCatalog:
+    return CorruptCatalog(f"'{database.url.shown}' cannot be used as a catalog: {driver_error(error)}")

@@ -22,11 +22,11 @@ from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
-from ducklake_core.catalog.dialects import is_wrong_guess
+from ducklake_core.catalog.driver_errors import is_wrong_guess
 from ducklake_core.catalog.head import Remembered, guess_head, read_head, remember
 from ducklake_core.catalog.statements import statements_of_all
 from ducklake_core.errors import (
-    CatalogLimitExceeded,
+    CatalogError,
     CatalogUnavailable,
     CommitConflict,
     CommitOutcomeUnknown,
@@ -41,7 +41,7 @@ from ducklake_core.plan.conflicts import find_conflict, mark_renames
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable
 from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, InsertInlined
-from ducklake_core.retries import commit_retries
+from ducklake_core.retries import Outage
 from ducklake_core.spec.changes import parse_changes
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Committer:
         self.database = database
         self.data_path = data_path
         self._clock = clock
-        self._retries = retries or commit_retries()
+        self._retries = retries
         self._remembered: Remembered | None = None
 
     def commit(self, staged: Staged, pending: Pending) -> CommitResult:
@@ -117,15 +117,19 @@ class Committer:
         self, first: TransientError, staged: Staged, pending: Pending, attempted: list[Attempted]
     ) -> CommitResult:
         """Try again as the policy says; its first attempt has been made, and failed."""
+        outage = Outage(self.database.url.shown, self.database.patience)
+        retries = outage.policy() if self._retries is None else self._retries.copy(before_sleep=outage.tell)
         try:
-            for attempt in self._retries.copy():
+            for attempt in retries:
                 with attempt:
                     number = attempt.retry_state.attempt_number
                     if number == 1:
                         raise first  # noqa: TRY301 # for the policy to see
-                    return replace(self._attempt(staged, pending, attempted), attempts=number)
+                    result = replace(self._attempt(staged, pending, attempted), attempts=number)
+                    outage.end()
+                    return result
         except Exception as error:  # whatever it is, the doubt remains; only what is certain is passed on
-            if not pending.in_doubt or isinstance(error, (TerminalError, CommitOutcomeUnknown)):
+            if not pending.in_doubt or _is_certain(error):
                 raise
             raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {error}") from error
         raise AssertionError("unreachable")  # the policy re-raises
@@ -148,12 +152,10 @@ class Committer:
         try:
             with self.database.write() as session:
                 return self._commit_once(session, staged, pending, attempted, guesses=guesses)
-        except DuckLakeError:
-            raise
-        except Exception as error:  # classified by its type, then raised
+        except DuckLakeError as error:
             if guesses and is_wrong_guess(error):
                 return self._in_transaction(staged, pending, attempted, guesses=False)
-            raise _classify(self.database, error) from error
+            raise
 
     def _commit_once(
         self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted], *, guesses: bool
@@ -317,16 +319,9 @@ def _write(
     faults.at("after_commit")
 
 
-def _classify(database: Database, error: Exception) -> Exception:
-    if database.dialect.is_contention(error):
-        return ContentionError(
-            f"another commit to catalog '{database.url.shown}' took our snapshot id; retries are exhausted"
-        )
-    if database.dialect.is_over_limit(error):
-        return CatalogLimitExceeded(f"catalog '{database.url.shown}' cannot hold what the commit writes: {error}")
-    if database.dialect.is_transient(error):
-        return CatalogUnavailable(f"catalog '{database.url.shown}' failed before the commit: {error}")
-    return error
+def _is_certain(error: Exception) -> bool:
+    """Tell whether an error settles what became of a COMMIT; what the database refuses us afterwards does not."""
+    return isinstance(error, (TerminalError, CommitOutcomeUnknown)) and not isinstance(error, CatalogError)
 
 
 def _definition(table: TableVersion) -> TableVersion:

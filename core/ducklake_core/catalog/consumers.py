@@ -10,44 +10,38 @@ from typing import Any
 
 from sqlalchemy import Delete, Insert, Select, Update, bindparam, delete, insert, select, update
 
-from ducklake_core.catalog.database import Database, Statement
+from ducklake_core.catalog.database import Database, Row, Session, Statement
 from ducklake_core.catalog.ledger import ledger_tables
-from ducklake_core.errors import ContentionError, InvalidInput
+from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Consumer
-from ducklake_core.retries import commit_retries
 
 
 def read_consumers(database: Database) -> list[Consumer]:
     """Return all consumers, by name; those that have expired, too."""
-    with database.read() as session:
-        return [Consumer(*row) for row in session.query(_select(database.url.metadata_schema))]
+    rows = database.ask(lambda session: session.query(_select(database.url.metadata_schema)))
+    return [Consumer(*row) for row in rows]
 
 
 def record_consumer(database: Database, consumer: Consumer) -> None:
     """Write how far a consumer has read. Raises InvalidInput when the name is that of a reader of another table."""
-    for attempt in commit_retries():
-        with attempt:
-            try:
-                _record(database, consumer)
-            except Exception as error:  # only a lost race is renamed
-                if database.dialect.is_contention(error):
-                    raise ContentionError(f"another process writes consumer '{consumer.name}'") from error
-                if database.dialect.is_forbidden(error):
-                    raise database.forbidden(f"record consumer '{consumer.name}' in", error) from error
-                raise
+    database.write_alone(f"record consumer '{consumer.name}' in", lambda session: _record(session, consumer))
 
 
 def forget_consumer(database: Database, name: str) -> bool:
     """Remove a consumer; tell whether there was one."""
     schema = database.url.metadata_schema
-    with database.write() as session:
-        found = session.query(_select_one(schema), name=name)
+    found: list[Row] = []  # by all attempts: one whose COMMIT got no answer may have removed it
+
+    def remove(session: Session) -> None:
+        found.extend(session.query(_select_one(schema), name=name))
         session.write_and_commit([Statement(_delete(schema), {"key": name})])
+
+    database.write_alone(f"forget consumer '{name}' in", remove)
     return bool(found)
 
 
-def _record(database: Database, consumer: Consumer) -> None:
-    schema = database.url.metadata_schema
+def _record(session: Session, consumer: Consumer) -> None:
+    schema = session.database.url.metadata_schema
     values: dict[str, Any] = {  # Any: each column is of its own type
         "consumer": consumer.name,
         "table_uuid": consumer.table_uuid,
@@ -55,18 +49,17 @@ def _record(database: Database, consumer: Consumer) -> None:
         "updated_at": consumer.updated_at,
         "expires_at": consumer.expires_at,
     }
-    with database.write() as session:
-        found = [Consumer(*row) for row in session.query(_select_one(schema), name=consumer.name)]
-        if found and found[0].table_uuid != consumer.table_uuid:
-            raise InvalidInput(
-                f"consumer '{consumer.name}' reads another table (uuid {found[0].table_uuid}): choose another name, "
-                "or forget that one with Lake.forget_consumer",
-                consumer=consumer.name,
-            )
-        if found:
-            session.write_and_commit([Statement(_update(schema), {**values, "key": consumer.name})])
-        else:
-            session.write_and_commit([Statement(_insert(schema), values)])
+    found = [Consumer(*row) for row in session.query(_select_one(schema), name=consumer.name)]
+    if found and found[0].table_uuid != consumer.table_uuid:
+        raise InvalidInput(
+            f"consumer '{consumer.name}' reads another table (uuid {found[0].table_uuid}): choose another name, "
+            "or forget that one with Lake.forget_consumer",
+            consumer=consumer.name,
+        )
+    if found:
+        session.write_and_commit([Statement(_update(schema), {**values, "key": consumer.name})])
+    else:
+        session.write_and_commit([Statement(_insert(schema), values)])
 
 
 @cache

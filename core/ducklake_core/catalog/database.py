@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
 from psycopg.abc import Buffer
@@ -22,10 +22,13 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core import faults
-from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect, driver_error
+from ducklake_core.catalog.connections import is_alive, refusal_code
+from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
+from ducklake_core.catalog.driver_errors import DATABASE_ERRORS, driver_error, named
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.catalog.wire import Command, Wire
-from ducklake_core.errors import CatalogForbidden, CatalogUnavailable, CommitOutcomeUnknown
+from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown, DuckLakeError, InvalidInput
+from ducklake_core.retries import Patience, retry_while_unavailable
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
 from ducklake_core.spec.utf8 import with_replacements
 from ducklake_core.text_repair import warn_of_invalid_text
@@ -34,11 +37,14 @@ Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
 # Of a binary COPY: a header and a trailer in one message, the trailer alone. A row is longer.
 _TRAILER_BYTES, _NOTHING_YET, _END = 2, 0, -1  # what libpq says instead of a message's size
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Result = TypeVar("Result")
 
 
 _COMMIT: Command = ("COMMIT", ({},))
 FIRST_WITH_ROW_ARRAYS = 140_000
 _NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the driver of SQLite says
+# A server that vanishes without a word is noticed within half a minute, not after hours.
+_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +56,26 @@ class Statement:
 
 
 class Database:
-    """Opens sessions on one catalog database."""
+    """Opens sessions on one catalog database; what they raise is of `ducklake_core.errors`.
 
-    def __init__(self, url: CatalogUrl, lock_timeout_seconds: float = 30.0) -> None:
+    `ask` and `write_alone` wait for a database that is away, as `patience` says; `read` and `write` do not.
+    """
+
+    def __init__(
+        self,
+        url: CatalogUrl,
+        lock_timeout_seconds: float = 30.0,
+        patience: Patience = Patience(),  # noqa: B008 # frozen
+    ) -> None:
         self.url = url
-        self.lock_timeout_seconds = lock_timeout_seconds
+        self.lock_timeout_seconds = min(lock_timeout_seconds, patience.timeout_seconds)
+        self.patience = patience
         self.tables: CatalogTables = catalog_tables(url.metadata_schema)
         self.dialect: CatalogDialect = DIALECTS[url.url.get_backend_name()]
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
-        return Database, (self.url, self.lock_timeout_seconds)
+        return Database, (self.url, self.lock_timeout_seconds, Patience(self.patience.timeout_seconds))
 
     @cached_property
     def engine(self) -> Engine:
@@ -81,6 +96,7 @@ class Database:
             )
         # Texts are sent as UTF-8, whatever encoding the database has.
         arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10, "client_encoding": "utf8"}
+        arguments |= {name: value for name, value in _KEEPALIVE.items() if name not in self.url.url.query}
         return create_engine(
             self.url.url,
             isolation_level="AUTOCOMMIT",
@@ -97,61 +113,98 @@ class Database:
             self.engine.dispose()
             del self.__dict__["engine"]
 
-    @contextmanager
-    def read(self) -> Iterator[Session]:
-        """Open a transaction that only reads; a lost connection or a lock is `CatalogUnavailable`."""
+    def ask(self, work: Callable[[Session], Result]) -> Result:
+        """Run work that only reads, in one transaction; again, when the database is away or the connection is lost."""
+
+        def once() -> Result:
+            with self.read() as session:
+                return work(session)
+
+        return self.wait_for(once)
+
+    def write_alone(self, act: str, work: Callable[[Session], Result]) -> Result:
+        """Run work that writes and commits, without a snapshot: a transaction of its own.
+
+        It is run again when the database is away, when others write the same, and when nobody knows whether its COMMIT
+        has landed: it must be right to do it twice. `act` tells it to people, as in "record consumer 'c' in".
+        """
+        doubt: CommitOutcomeUnknown | None = None
+
+        def once() -> Result:
+            nonlocal doubt
+            try:
+                with self.write(act) as session:
+                    return work(session)
+            except CommitOutcomeUnknown as error:
+                doubt = error
+                raise CatalogUnavailable(error.message) from error
+
         try:
-            with self._session(self.dialect.begin_read) as session:
-                yield session
-        except Exception as error:  # only what a caller can act on is renamed
-            if self.dialect.is_transient(error):
-                raise CatalogUnavailable(f"cannot read catalog '{self.url.shown}': {_first_line(error)}") from error
-            if self.dialect.is_forbidden(error):
-                raise self.forbidden("read", error) from error
-            raise
+            return self.wait_for(once)
+        except DuckLakeError as error:
+            if doubt is None or not isinstance(driver_error(error), DATABASE_ERRORS):
+                raise  # what we found ourselves is certain
+            raise CommitOutcomeUnknown(f"{doubt.message}, and nobody can look: {error}") from error
 
-    def forbidden(self, act: str, error: BaseException) -> CatalogForbidden:
-        """Return the error for what the database does not let us do."""
-        return CatalogForbidden(
-            f"may not {act} catalog '{self.url.shown}': {_first_line(driver_error(error))}; a reader needs SELECT on "
-            "all its tables, a writer and a stream with a consumerId need INSERT, UPDATE, DELETE and CREATE, too"
-        )
+    def wait_for(self, act: Callable[[], Result]) -> Result:
+        """Do something that reads, again while the database is away; see `retry_while_unavailable`."""
+        return retry_while_unavailable(act, self.patience, self.url.shown)
 
-    def write(self) -> AbstractContextManager[Session]:
-        """Open a transaction that writes; its errors are the driver's, for the committer to classify."""
-        return self._session(self.dialect.begin_write)
+    def read(self, act: str = "read") -> AbstractContextManager[Session]:
+        """Open a transaction that only reads."""
+        return self._session(self.dialect.begin_read, act)
+
+    def write(self, act: str = "write to") -> AbstractContextManager[Session]:
+        """Open a transaction that writes."""
+        return self._session(self.dialect.begin_write, act)
 
     @contextmanager
-    def _session(self, begin: str) -> Iterator[Session]:
+    def _session(self, begin: str, act: str) -> Iterator[Session]:
         connection = self._connect()
         session = Session(self, connection, begin)
         try:
             yield session
             session.end()
         except BaseException as error:  # an interrupt must roll back, too; it is raised again
+            was_idle = bool(connection.info.get("was_idle"))
             try:
                 session.abandon(error)
             finally:
                 connection.close()
+            if isinstance(error, DATABASE_ERRORS):
+                raise self._named(error, act, was_idle=was_idle) from error
             raise
         self._put_back(connection)
 
+    def _named(self, error: BaseException, act: str, *, was_idle: bool) -> DuckLakeError:
+        found = named(error, act, self.url.shown)
+        if was_idle and isinstance(found, CatalogUnavailable):
+            found.facts["was_idle"] = True
+        return found
+
     def _connect(self) -> Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            pass
+        """Return a connection, one that is there already if it lives: it costs nothing to see that it does not."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect_anew()
+            if not self.dialect.has_pipeline or is_alive(connection):
+                return connection
+            connection.invalidate()
+            connection.close()
+
+    def _connect_anew(self) -> Connection:
         try:
             return self.engine.connect()
-        except Exception as error:  # only a database out of reach is renamed
-            if self.dialect.is_transient(error):
-                raise CatalogUnavailable(
-                    f"cannot connect to catalog '{self.url.shown}': {_first_line(error)}"
-                ) from error
-            raise
+        except DATABASE_ERRORS as error:
+            original = driver_error(error)
+            code = refusal_code(original) if isinstance(original, psycopg.Error) else None
+            raise named(error, "connect to", self.url.shown, code=code) from error
 
     def _put_back(self, connection: Connection) -> None:
         """Keep a connection of PostgreSQL; SQLAlchemy itself has a transaction on those of SQLite."""
+        connection.info["was_idle"] = True
         if self.dialect.has_pipeline and not self._idle:
             self._idle.append(connection)
         else:
@@ -287,6 +340,8 @@ class Session:
                 continue
             try:
                 results.append(self._run_one(statement))
+            except OverflowError as error:  # the driver's: an integer of more than 64 bits
+                raise InvalidInput(f"a number is too large for catalog '{self.database.url.shown}'") from error
             except OperationalError as error:
                 found = _NO_UTF8.match(str(error.orig))
                 if found is None:
@@ -396,7 +451,3 @@ def _question(sql: str) -> Executable:
 def _command(statement: Statement) -> Command:
     parameters = statement.parameters
     return statement.executable, ([parameters] if isinstance(parameters, Mapping) else parameters)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -23,9 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog.database import Database, Row, Session, Statement, table_exists
-from ducklake_core.errors import ContentionError
 from ducklake_core.model import LedgerEntry
-from ducklake_core.retries import commit_retries
 from ducklake_core.spec.tables import UtcTime, UuidText
 
 
@@ -64,26 +62,18 @@ def ledger_tables(schema: str | None) -> LedgerTables:
 
 
 def create_ledger(database: Database) -> None:
-    """Create the ledger's tables where they are missing, in a transaction of their own."""
-    for attempt in commit_retries():
-        with attempt:
-            try:
-                _create_missing(database)
-            except Exception as error:  # only a lost race is renamed
-                # PostgreSQL's IF NOT EXISTS is no lock: of two that create at once, one violates a key of its catalog.
-                if database.dialect.is_contention(error):
-                    raise ContentionError("another process is creating the ledger") from error
-                if database.dialect.is_forbidden(error):
-                    raise database.forbidden("create the ledger in", error) from error
-                raise
+    """Create the ledger's tables where they are missing, in a transaction of their own.
+
+    PostgreSQL's IF NOT EXISTS is no lock: of two that create at once, one violates a key there; it looks again.
+    """
+    database.write_alone("create the ledger in", _create_missing)
 
 
-def _create_missing(database: Database) -> None:
-    tables = ledger_tables(database.url.metadata_schema)
-    with database.write() as session:
-        if not all(table_exists(session, t.name) for t in (tables.epochs, tables.consumers)):
-            creates = [CreateTable(t, if_not_exists=True) for t in (tables.epochs, tables.consumers)]
-            session.write_and_commit([Statement(create) for create in creates])
+def _create_missing(session: Session) -> None:
+    tables = ledger_tables(session.database.url.metadata_schema)
+    if not all(table_exists(session, t.name) for t in (tables.epochs, tables.consumers)):
+        creates = [CreateTable(t, if_not_exists=True) for t in (tables.epochs, tables.consumers)]
+        session.write_and_commit([Statement(create) for create in creates])
 
 
 def entry_query(session: Session, stream: str) -> Statement:
@@ -92,6 +82,11 @@ def entry_query(session: Session, stream: str) -> Statement:
 
 def entry_of(rows: list[Row]) -> LedgerEntry | None:
     return LedgerEntry(*rows[0]) if rows else None
+
+
+def read_entry(session: Session, stream: str) -> LedgerEntry | None:
+    """Return the last epoch that was committed for a stream."""
+    return entry_of(session.run([entry_query(session, stream)])[0])
 
 
 def entry_write(session: Session, entry: LedgerEntry, *, exists: bool) -> Statement:

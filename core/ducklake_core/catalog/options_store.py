@@ -14,5 +14,5 @@ def write_option(database: Database, name: str, value: str, scope: str | None, s
     same_id = metadata.c.scope_id.is_(None) if scope_id is None else metadata.c.scope_id == scope_id
     remove = delete(metadata).where(and_(metadata.c.key == name, same_scope, same_id))
     row = {"key": name, "value": value, "scope": scope, "scope_id": scope_id}
-    with database.write() as session:
-        session.write_and_commit([Statement(remove), Statement(insert(metadata), row)])
+    statements = [Statement(remove), Statement(insert(metadata), row)]
+    database.write_alone(f"set option '{name}' in", lambda session: session.write_and_commit(statements))

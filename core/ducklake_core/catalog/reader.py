@@ -109,6 +109,11 @@ def read_schemas(session: Session, snapshot: SnapshotId) -> list[SchemaVersion]:
     return [SchemaVersion(r[0], r[1], r[4], r[5] or "", r[6] is not False) for r in rows]
 
 
+def read_schemas_at(session: Session, at: int | datetime | None) -> list[SchemaVersion]:
+    """Return the schemas live at what `read_snapshot` takes."""
+    return read_schemas(session, read_snapshot(session, at).snapshot_id)
+
+
 def options_of(rows: Iterable[Row]) -> Options:
     """Return the options of every scope from the rows of `ducklake_metadata`."""
     options: dict[Scope, dict[str, str]] = defaultdict(dict)
@@ -150,6 +155,12 @@ def read_tables(session: Session, snapshot: SnapshotId, data_path: str) -> list[
     """Return every table live at a snapshot."""
     rows = session.query(queries.tables_with_schema(session.tables), snapshot=snapshot)
     return [_load(session, row, snapshot, data_path) for row in rows]
+
+
+def read_tables_at(session: Session, at: int | datetime | None, data_path: str) -> tuple[Snapshot, list[TableVersion]]:
+    """Return the snapshot at what `read_snapshot` takes, and every table live there."""
+    snapshot = read_snapshot(session, at)
+    return snapshot, read_tables(session, snapshot.snapshot_id, data_path)
 
 
 def recover_table_stats(session: Session, table_id: TableId) -> TableStats | None:

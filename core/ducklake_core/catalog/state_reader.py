@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import Select, Table
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database, Session, Statement, exists_statement
 from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
+from ducklake_core.errors import CatalogTableMissing
 from ducklake_core.model import InlinedState, TableVersion
 from ducklake_core.spec.tables import CatalogTables
 
@@ -22,14 +24,9 @@ def read_inlined_state(database: Database, table: TableVersion) -> InlinedState:
     A flush may drop one between the two: then it looks again.
     """
     for _ in range(_ATTEMPTS - 1):
-        try:
-            with database.read() as session:
-                return _read_state(session, table)
-        except Exception as error:  # only a table that vanished is tried again
-            if not database.dialect.is_missing_table(error):
-                raise
-    with database.read() as session:
-        return _read_state(session, table)
+        with suppress(CatalogTableMissing):
+            return database.ask(lambda session: _read_state(session, table))
+    return database.ask(lambda session: _read_state(session, table))
 
 
 def _read_state(session: Session, table: TableVersion) -> InlinedState:

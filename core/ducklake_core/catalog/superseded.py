@@ -18,7 +18,7 @@ from sqlalchemy.schema import DropTable
 
 from ducklake_core.catalog.database import Database, Session, Statement, inlined_table_names
 from ducklake_core.catalog.inlined_tables import inlined_table
-from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
+from ducklake_core.errors import CatalogTableMissing, CommitOutcomeUnknown, TransientError
 from ducklake_core.spec.changes import ChangeKind, parse_changes
 from ducklake_core.spec.tables import CatalogTables
 
@@ -32,14 +32,17 @@ def drop_superseded(database: Database, keep: timedelta, now: datetime | None = 
 
     Each is a transaction of its own; a table that is in use is left for later.
     """
-    with database.read() as session:
-        registered = [row[0] for row in session.query(_superseded(session.tables))]
-        forgotten = _forgotten(session, (now or datetime.now(UTC)) - keep)
+    until = (now or datetime.now(UTC)) - keep
+    registered, forgotten = database.ask(lambda session: (_registered_names(session), _forgotten(session, until)))
     if not keep:
         return tuple(name for name in [*registered, *forgotten] if _try(database, name, drops=True))
     for name in registered:
         _try(database, name, drops=False)
     return tuple(name for name in forgotten if _try(database, name, drops=True))
+
+
+def _registered_names(session: Session) -> list[str]:
+    return [row[0] for row in session.query(_superseded(session.tables))]
 
 
 def _forgotten(session: Session, until: datetime) -> list[str]:
@@ -71,17 +74,12 @@ def _try(database: Database, name: str, *, drops: bool) -> bool:
     """Forget a table, and drop it if told to, unless it has rows; tell whether that was done."""
     table = inlined_table(name, (), database.dialect.name, database.url.metadata_schema)
     try:
-        with database.read() as session:
-            if session.query(_any_row(table)):
-                return False
-        with database.write() as session:
-            return _forget(session, table, drops=drops)
-    except (CatalogUnavailable, CommitOutcomeUnknown):
-        return False
-    except Exception as error:  # in use, or another flush was faster: nothing is lost
-        if database.dialect.is_transient(error) or database.dialect.is_missing_table(error):
+        if database.ask(lambda session: session.query(_any_row(table))):
             return False
-        raise
+        with database.write("drop superseded tables of") as session:  # once: nobody waits for it, a later flush will do
+            return _forget(session, table, drops=drops)
+    except (TransientError, CommitOutcomeUnknown, CatalogTableMissing):  # in use, or another flush was faster
+        return False
 
 
 def _forget(session: Session, table: Table, *, drops: bool) -> bool:
