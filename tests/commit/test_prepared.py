@@ -9,6 +9,7 @@ from sqlalchemy import text
 from ducklake_core import Lake
 from ducklake_core.catalog import wire
 from ducklake_core.catalog.database import Statement
+from ducklake_core.errors import CatalogUnavailable
 from tests.fixtures.postgres import PostgresDatabase
 
 
@@ -48,6 +49,57 @@ def test_statements_of_an_aborted_transaction_are_prepared_again(lake: Lake) -> 
     lake.append("t", {"id": [2]})
 
     assert sorted(lake.table("t").read()["id"].to_pylist()) == [1, 2]
+
+
+def test_names_are_those_of_one_connection(lake: Lake, postgres_database: PostgresDatabase) -> None:
+    """Behind a pooler that is not seen, the same name would run what another client has prepared."""
+    with Lake.open(postgres_database.url) as other:
+        for one in (lake, other):
+            one.append("t", {"id": [1]})
+
+        assert names(lake) != []
+        assert set(names(lake)).isdisjoint(names(other))
+
+
+def test_statements_that_the_server_does_not_know_are_sent_again(lake: Lake) -> None:
+    """So it is when a pooler that is not seen gives us another connection: all of a commit in one round trip."""
+    for number in range(3):
+        lake.append("t", {"id": [number]})
+    with lake.database.read() as session:
+        session.driver.execute("DEALLOCATE ALL")
+
+    result = lake.append("t", {"id": [3]})
+
+    assert result is not None
+    assert sorted(lake.table("t").read()["id"].to_pylist()) == [0, 1, 2, 3]
+    assert names(lake) == []
+
+
+def test_statements_unknown_in_the_midst_of_a_transaction_end_it(lake: Lake) -> None:
+    """What it has done so far is lost: it is for the caller to begin again."""
+    question = Statement(text("SELECT 1"))
+    with lake.database.read() as session:
+        session.run([question])
+
+    with pytest.raises(CatalogUnavailable), lake.database.read() as session:
+        session.begin()
+        session.driver.execute("DEALLOCATE ALL")
+        session.run([question])
+
+    lake.append("t", {"id": [1]})
+    assert lake.table("t").read()["id"].to_pylist() == [1]
+
+
+def test_only_our_own_are_forgotten(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a pooler that is not seen, another client has prepared some on the same connection."""
+    monkeypatch.setattr(wire, "MOST_PREPARED", 3)
+    with lake.database.read() as session:
+        session.driver.execute("PREPARE another AS SELECT 1")
+
+    for number in range(3):
+        lake.append("t", {"id": [number]})
+
+    assert "another" in names(lake)
 
 
 def test_parameter_of_an_unknown_type_is_refused_before_anything_is_sent(lake: Lake) -> None:

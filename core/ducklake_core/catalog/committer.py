@@ -24,7 +24,7 @@ from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database, Session, Statement
 from ducklake_core.catalog.driver_errors import is_wrong_guess
 from ducklake_core.catalog.head import Remembered, guess_head, read_head, remember
-from ducklake_core.catalog.statements import statements_of_all
+from ducklake_core.catalog.statements import claim_version, statements_of_all
 from ducklake_core.errors import (
     CatalogError,
     CatalogUnavailable,
@@ -187,7 +187,7 @@ class Committer:
         written = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)
         closing = [] if written is None else [ledger.entry_write(session, written, exists=entry is not None)]
         try:
-            _write(session, plan, pending, [] if found.guard is None else [found.guard], closing)
+            _write(session, plan, pending, found.guard, closing)
         except CommitOutcomeUnknown as error:
             if plan is not None:
                 attempted.append(Attempted(plan.snapshot, now > head.snapshot.snapshot_time))
@@ -290,7 +290,7 @@ def _write(
     session: Session,
     plan: CommitPlan | None,
     pending: Pending,
-    opening: Sequence[Statement],
+    guard: Statement | None,
     closing: Sequence[Statement],
 ) -> None:
     writes = plan.writes if plan else ()
@@ -302,6 +302,7 @@ def _write(
         others = []
     for rows in bulk:
         insert_rows(session, rows)
+    claims = [claim_version(session)] if created and session.dialect.has_pipeline else []
     # While the server inserts the rows, which takes it longest, the rest is worked out.
     count = 1 + max((i for i, w in enumerate(others) if isinstance(w, InsertInlined)), default=len(others) - 1)
     first, rest = others[:count], others[count:]
@@ -309,7 +310,7 @@ def _write(
     was_in_doubt, pending.in_doubt = pending.in_doubt, True
     try:
         session.write_and_commit(
-            [*opening, *statements_of_all(session, first)], lambda: [*statements_of_all(session, rest), *closing]
+            statements_of_all(session, first), lambda: [*statements_of_all(session, rest), *closing, *claims], guard
         )
     except CommitOutcomeUnknown:
         raise

@@ -1,7 +1,8 @@
 """The catalog database as core sees it: sessions that run several statements in one round trip.
 
 Runs on the driver, and on executors that read inlined rows. Pickles as its URL; nothing connects before first use.
-A `Session` is one transaction in one `with` block: it commits only by `commit()`, else it rolls back.
+A `Session` is one transaction in one `with` block: it commits only by `write_and_commit()`, else it rolls back. It
+begins with a look at the lake's format: another may migrate the lake at any time.
 """
 
 from __future__ import annotations
@@ -22,15 +23,24 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core import faults
+from ducklake_core.catalog import queries
 from ducklake_core.catalog.connections import is_alive, refusal_code
 from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
-from ducklake_core.catalog.driver_errors import DATABASE_ERRORS, driver_error, named
+from ducklake_core.catalog.driver_errors import DATABASE_ERRORS, driver_error, is_other_layout, named
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.catalog.wire import Command, Wire
-from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown, DuckLakeError, InvalidInput
+from ducklake_core.errors import (
+    CatalogError,
+    CatalogUnavailable,
+    CommitOutcomeUnknown,
+    DuckLakeError,
+    InvalidInput,
+    UnsupportedFormatVersion,
+)
 from ducklake_core.retries import Patience, retry_while_unavailable
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
 from ducklake_core.spec.utf8 import with_replacements
+from ducklake_core.spec.versions import Feature, FormatVersion
 from ducklake_core.text_repair import warn_of_invalid_text
 
 Row: TypeAlias = Sequence[Any]  # Any: a catalog row has values of many types
@@ -72,6 +82,7 @@ class Database:
         self.patience = patience
         self.tables: CatalogTables = catalog_tables(url.metadata_schema)
         self.dialect: CatalogDialect = DIALECTS[url.url.get_backend_name()]
+        self.version: FormatVersion | None = None  # as the last session found it
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
@@ -94,8 +105,13 @@ class Database:
                 hide_parameters=True,
                 pool_reset_on_return=None,
             )
-        # Texts are sent as UTF-8, whatever encoding the database has.
-        arguments = {"application_name": "ducklake-streaming", "connect_timeout": 10, "client_encoding": "utf8"}
+        # Texts are sent as UTF-8, whatever encoding the database has. What is prepared, and where, is for `wire.py`.
+        arguments = {
+            "application_name": "ducklake-streaming",
+            "connect_timeout": 10,
+            "client_encoding": "utf8",
+            "prepare_threshold": None,
+        }
         arguments |= {name: value for name, value in _KEEPALIVE.items() if name not in self.url.url.query}
         return create_engine(
             self.url.url,
@@ -113,16 +129,16 @@ class Database:
             self.engine.dispose()
             del self.__dict__["engine"]
 
-    def ask(self, work: Callable[[Session], Result]) -> Result:
+    def ask(self, work: Callable[[Session], Result], *, checks_version: bool = True) -> Result:
         """Run work that only reads, in one transaction; again, when the database is away or the connection is lost."""
 
         def once() -> Result:
-            with self.read() as session:
+            with self.read(checks_version=checks_version) as session:
                 return work(session)
 
         return self.wait_for(once)
 
-    def write_alone(self, act: str, work: Callable[[Session], Result]) -> Result:
+    def write_alone(self, act: str, work: Callable[[Session], Result], *, checks_version: bool = True) -> Result:
         """Run work that writes and commits, without a snapshot: a transaction of its own.
 
         It is run again when the database is away, when others write the same, and when nobody knows whether its COMMIT
@@ -133,7 +149,7 @@ class Database:
         def once() -> Result:
             nonlocal doubt
             try:
-                with self.write(act) as session:
+                with self.write(act, checks_version=checks_version) as session:
                     return work(session)
             except CommitOutcomeUnknown as error:
                 doubt = error
@@ -150,18 +166,18 @@ class Database:
         """Do something that reads, again while the database is away; see `retry_while_unavailable`."""
         return retry_while_unavailable(act, self.patience, self.url.shown)
 
-    def read(self, act: str = "read") -> AbstractContextManager[Session]:
+    def read(self, act: str = "read", *, checks_version: bool = True) -> AbstractContextManager[Session]:
         """Open a transaction that only reads."""
-        return self._session(self.dialect.begin_read, act)
+        return self._session(self.dialect.begin_read, act, checks_version=checks_version)
 
-    def write(self, act: str = "write to") -> AbstractContextManager[Session]:
+    def write(self, act: str = "write to", *, checks_version: bool = True) -> AbstractContextManager[Session]:
         """Open a transaction that writes."""
-        return self._session(self.dialect.begin_write, act)
+        return self._session(self.dialect.begin_write, act, checks_version=checks_version)
 
     @contextmanager
-    def _session(self, begin: str, act: str) -> Iterator[Session]:
+    def _session(self, begin: str, act: str, *, checks_version: bool) -> Iterator[Session]:
         connection = self._connect()
-        session = Session(self, connection, begin)
+        session = Session(self, connection, begin, checks_version=checks_version)
         try:
             yield session
             session.end()
@@ -171,9 +187,11 @@ class Database:
                 session.abandon(error)
             finally:
                 connection.close()
-            if isinstance(error, DATABASE_ERRORS):
-                raise self._named(error, act, was_idle=was_idle) from error
-            raise
+            if not isinstance(error, DATABASE_ERRORS):
+                raise
+            if checks_version and is_other_layout(error):
+                self._refuse_other_format(error)
+            raise self._named(error, act, was_idle=was_idle) from error
         self._put_back(connection)
 
     def _named(self, error: BaseException, act: str, *, was_idle: bool) -> DuckLakeError:
@@ -181,6 +199,19 @@ class Database:
         if was_idle and isinstance(found, CatalogUnavailable):
             found.facts["was_idle"] = True
         return found
+
+    def _refuse_other_format(self, error: BaseException) -> None:
+        """Raise UnsupportedFormatVersion if that is why the database does not know what was asked for.
+
+        The lake was migrated after the transaction had begun, or in the same round trip.
+        """
+        try:
+            with self.read(checks_version=False) as session:
+                session.check_version()
+        except UnsupportedFormatVersion as found:
+            raise found from error
+        except (CatalogUnavailable, CatalogError):
+            return  # the first error is the one to be seen
 
     def _connect(self) -> Connection:
         """Return a connection, one that is there already if it lives: it costs nothing to see that it does not."""
@@ -214,13 +245,14 @@ class Database:
 class Session:
     """One transaction. Statements given to `run` at once cost one round trip where the database can do that."""
 
-    def __init__(self, database: Database, connection: Connection, begin: str) -> None:
+    def __init__(self, database: Database, connection: Connection, begin: str, *, checks_version: bool) -> None:
         self.database = database
         self.tables = database.tables
         self.dialect = database.dialect
         self._connection = connection
         self._begin: str | None = begin
         self._only_reads = begin == self.dialect.begin_read
+        self._checks_version = checks_version
         self._open = False
 
     @property
@@ -249,19 +281,16 @@ class Session:
         """Run statements that only read, and end the transaction in the same round trip."""
         if not self.dialect.has_pipeline:
             return self._run_each(statements)
-        begin = self._beginning()
-        results = self._wire.exchange([*begin, *map(_command, statements), _COMMIT])
+        results = self._exchange([*map(_command, statements), _COMMIT])
         self._open = False
-        return results[len(begin) : -1]
+        return results[:-1]
 
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
 
     def run_raw(self, statements: Sequence[Statement]) -> list[list[bytes | None]]:
         """Run queries of one row each and return its values in PostgreSQL's binary format."""
-        begin = self._beginning()
-        if begin:
-            self._wire.exchange(begin)
+        self.begin()
         return self._wire.exchange_raw([*map(_command, statements)])
 
     @contextmanager
@@ -275,15 +304,21 @@ class Session:
             yield _messages(copy, self.driver.pgconn)
 
     def write_and_commit(
-        self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]] = tuple
+        self,
+        statements: Sequence[Statement],
+        then: Callable[[], Sequence[Statement]] = tuple,
+        guard: Statement | None = None,
     ) -> None:
         """Run the statements and those of `then`, and commit, in one round trip; a lost connection: outcome unknown.
 
-        `then` is called when the first ones are on their way.
+        `then` is called when the first ones are on their way. `guard` is run before them, and fails where the lake is
+        not what was guessed, its format included. Without one, a transaction that has not begun begins before.
         """
+        if guard is None:
+            self.begin()
         try:
             if self.dialect.has_pipeline:
-                self._write_pipelined(statements, then)
+                self._write_pipelined(statements if guard is None else [guard, *statements], then)
             else:
                 self._run_each([*statements, *then()])
                 faults.at("in_commit")
@@ -301,10 +336,23 @@ class Session:
         if self._begin is None:
             return
         if self.dialect.has_pipeline:
-            self._wire.exchange(self._beginning())
-        else:
-            begin, self._begin, self._open = self._begin, None, True  # an interrupt may come when the lock is ours
-            self.driver.execute(begin)
+            self._exchange([])
+            return
+        begin, self._begin, self._open = self._begin, None, True  # an interrupt may come when the lock is ours
+        self.driver.execute(begin)
+        if self._checks_version:
+            self.check_version()
+
+    def check_version(self) -> None:
+        """Raise UnsupportedFormatVersion when the lake has a format that cannot be read, or written if we write."""
+        self._note_version(self.query(queries.version(self.tables)))
+
+    def _note_version(self, rows: Sequence[Row]) -> None:
+        found = FormatVersion.parse(rows[0][0] if rows else None)
+        found.require(Feature.READ)
+        if not self._only_reads:
+            found.require(Feature.WRITE)
+        self.database.version = found
 
     def end(self) -> None:
         """Roll back what was not committed."""
@@ -367,12 +415,21 @@ class Session:
             meanwhile()
             return ()
 
-        begin = self._beginning()
-        return self._wire.exchange([*begin, *map(_command, statements)], work)[len(begin) :]
+        return self._exchange([*map(_command, statements)], work)
 
     def _write_pipelined(self, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]]) -> None:
         commands = [*self._beginning(), *map(_command, statements)]
         self._wire.exchange(commands, lambda: [*map(_command, then()), _COMMIT])
+
+    def _exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[list[Row]]:
+        """Run commands in one round trip, after BEGIN and the question for the format where nothing has begun."""
+        opening = self._beginning()
+        if opening and self._checks_version:
+            opening.append((queries.version(self.tables), ({},)))
+        results = self._wire.exchange([*opening, *commands], then)
+        if len(opening) > 1:
+            self._note_version(results[1])
+        return results[len(opening) :]
 
     def _beginning(self) -> list[Command]:
         """Return what begins the transaction where it has not begun."""

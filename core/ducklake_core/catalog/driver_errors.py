@@ -191,5 +191,14 @@ def is_wrong_guess(error: BaseException) -> bool:
     return isinstance(driver_error(error), psycopg.errors.DivisionByZero)
 
 
+def is_other_layout(error: BaseException) -> bool:
+    """Tell whether PostgreSQL does not know a table or column, or not as we do: class 42, errors in a statement.
+
+    In SQLite nothing changes while a transaction runs.
+    """
+    original = driver_error(error)
+    return isinstance(original, psycopg.ProgrammingError) and (original.sqlstate or "").startswith("42")
+
+
 def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -16,6 +16,7 @@ from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableStat
 from ducklake_core.plan.commit import HeadState
 from ducklake_core.plan.staged import Staged
 from ducklake_core.plan.writes import CommitPlan
+from ducklake_core.spec.versions import FormatVersion
 
 _MOST_TABLES = 256  # whose statistics are remembered
 
@@ -67,7 +68,8 @@ def remember(
 
 def guess_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found | None:
     """Return what our last commit left behind, if rows can be added to it in one round trip; None: read the head."""
-    if remembered is None or not remembered.stats or not session.dialect.has_pipeline:
+    version = session.database.version
+    if remembered is None or not remembered.stats or not session.dialect.has_pipeline or version is None:
         return None
     head, table_ids = remembered.head, _changed_tables(staged)
     is_later = head.snapshot_id >= staged.base.snapshot_id and head.schema_version == staged.base.schema_version
@@ -79,7 +81,7 @@ def guess_head(session: Session, staged: Staged, remembered: Remembered | None) 
         return None
     state = HeadState(head, {i: remembered.stats[i] for i in table_ids}, staged.base)
     entry = None if staged.epoch is None else remembered.entry
-    return Found(state, entry, _guard(session, head, entry))
+    return Found(state, entry, _guard(session, version, head, entry))
 
 
 def _is_next(epoch: Epoch | None, entry: LedgerEntry | None) -> bool:
@@ -90,8 +92,9 @@ def _is_next(epoch: Epoch | None, entry: LedgerEntry | None) -> bool:
     return entry is not None and follower == (entry.stream, entry.query_id, entry.run_id, entry.batch_id)
 
 
-def _guard(session: Session, head: Snapshot, entry: LedgerEntry | None) -> Statement:
-    values = {f"head_{name}": getattr(head, name) for name in queries.HEAD_COLUMNS}
+def _guard(session: Session, version: FormatVersion, head: Snapshot, entry: LedgerEntry | None) -> Statement:
+    values: dict[str, object] = {f"head_{name}": getattr(head, name) for name in queries.HEAD_COLUMNS}
+    values["version"] = version.text
     if entry is None:
         return Statement(queries.guard(session.tables), values)
     values |= {f"entry_{name}": getattr(entry, name) for name in LedgerEntry.__slots__}

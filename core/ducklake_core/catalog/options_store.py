@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import and_, delete, insert
 
-from ducklake_core.catalog.database import Database, Statement
+from ducklake_core.catalog.database import Database, Session, Statement
 
 
 def write_option(database: Database, name: str, value: str, scope: str | None, scope_id: int | None) -> None:
@@ -14,5 +14,9 @@ def write_option(database: Database, name: str, value: str, scope: str | None, s
     same_id = metadata.c.scope_id.is_(None) if scope_id is None else metadata.c.scope_id == scope_id
     remove = delete(metadata).where(and_(metadata.c.key == name, same_scope, same_id))
     row = {"key": name, "value": value, "scope": scope, "scope_id": scope_id}
-    statements = [Statement(remove), Statement(insert(metadata), row)]
-    database.write_alone(f"set option '{name}' in", lambda session: session.write_and_commit(statements))
+
+    def replace_row(session: Session) -> None:
+        session.run([Statement(remove)])
+        session.write_and_commit([Statement(insert(metadata), row)])
+
+    database.write_alone(f"set option '{name}' in", replace_row)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.catalog.postgres_values import postgres_type, select_cast
+from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.text import from_text
 from ducklake_core.spec.types import arrow_type
@@ -25,7 +26,11 @@ FIXED_FORMS: Mapping[str, str] = {
     "DOUBLE PRECISION": ">f8",
     "TIME": ">i8",
     "UUID": "V16",
+    "INTERVAL": "V16",
 }
+_INTERVAL = np.dtype([("microseconds", ">i8"), ("days", ">i4"), ("months", ">i4")])
+_ARROW_INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+_MOST_MICROSECONDS = (2**63 - 1) // 1000
 
 
 def fixed_form(column: Column) -> str | None:
@@ -42,9 +47,23 @@ def fixed_array(values: np.ndarray, valid: np.ndarray, column: Column) -> pa.Arr
     if name == "UUID":
         storage = pa.Array.from_buffers(pa.binary(16), len(values), [validity, pa.py_buffer(values.tobytes())])
         return pa.ExtensionArray.from_storage(type_, storage)
+    if name == "INTERVAL":
+        intervals = _intervals(values.view(_INTERVAL), valid, column)
+        return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(intervals)])
     stored = pa.int64() if name == "TIME" else type_
     numbers = values.astype(stored.to_pandas_dtype())
     return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(numbers)])
+
+
+def _intervals(values: np.ndarray, valid: np.ndarray, column: Column) -> np.ndarray:
+    """Return intervals as Arrow has them; an infinite one of PostgreSQL 17 is as far beyond it as can be."""
+    microseconds = np.where(valid, values["microseconds"], 0).astype(np.int64)
+    if (microseconds > _MOST_MICROSECONDS).any() or (microseconds < -_MOST_MICROSECONDS).any():
+        raise CorruptCatalog(f"column '{column.name}' holds an interval of more than 292 years of hours, or no end")
+    found = np.zeros(len(values), _ARROW_INTERVAL)
+    found["months"], found["days"] = values["months"], values["days"]
+    found["nanoseconds"] = microseconds * 1000
+    return found
 
 
 def bytes_array(cells: pa.Array, column: Column) -> pa.Array:

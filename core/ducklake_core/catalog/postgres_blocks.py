@@ -31,6 +31,7 @@ _SEND: Mapping[str, str] = {
     "DOUBLE PRECISION": "float8send",
     "TIME": "time_send",
     "UUID": "uuid_send",
+    "INTERVAL": "interval_send",
 }
 PLACE = literal_column("ctid", Spelled("tid"))  # where PostgreSQL has put a row: page and number
 _NOTHING: ColumnElement[object] = literal_column("NULL")

@@ -375,7 +375,8 @@ _ENCODERS: Mapping[str, Encoder] = {
 def select_cast(column: Column) -> str | None:
     """Return the type to which a SELECT casts the column before `postgres_cells` reads it, None for no cast.
 
-    As text, since their binary forms are not Arrow's: digits in base 10000, an offset, months beside days.
+    As text, since their binary forms are not Arrow's: digits in base 10000, an offset. Only where that text is the same
+    whatever the settings of the server are: that of an interval is not.
     """
     name = postgres_type(column).name
-    return "text" if name in ("NUMERIC", "TIME WITH TIME ZONE", "INTERVAL") else None
+    return "text" if name in ("NUMERIC", "TIME WITH TIME ZONE") else None

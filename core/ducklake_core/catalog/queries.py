@@ -53,12 +53,25 @@ def head_and_base(t: CatalogTables) -> Select[Any]:
 
 
 @cache
+def version(t: CatalogTables) -> Select[Any]:
+    """The format of the lake: one row."""
+    return select(t.ducklake_metadata.c.value).where(*is_version(t))
+
+
+def is_version(t: CatalogTables) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition that a row of `ducklake_metadata` is the lake's format, and not an option of some scope."""
+    metadata = t.ducklake_metadata
+    return metadata.c.key == literal_column("'version'"), func.coalesce(metadata.c.scope, "") == literal_column("''")
+
+
+@cache
 def guard(t: CatalogTables, epochs: Table | None = None) -> Select[Any]:
-    """Fail by a division by zero unless the head, and the ledger's entry where it is asked for, are those given."""
+    """Fail by a division by zero unless format, head, and the ledger's entry where it is asked for, are those given."""
     s, every = t.ducklake_snapshot, t.ducklake_snapshot.alias("every")
     newest = select(func.max(every.c.snapshot_id)).scalar_subquery()
     found: Select[Any] = select(literal_column("1") // func.count()).select_from(s)
     found = found.where(s.c.snapshot_id == newest, *(s.c[name] == bindparam(f"head_{name}") for name in HEAD_COLUMNS))
+    found = found.where(exists().where(*is_version(t), t.ducklake_metadata.c.value == bindparam("version")))
     if epochs is None:
         return found
     same = (column.is_not_distinct_from(bindparam(f"entry_{column.name}")) for column in epochs.columns)

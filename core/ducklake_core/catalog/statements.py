@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, assert_never
 
 from sqlalchemy import (
@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy import column as sql_column
 from sqlalchemy.schema import CreateTable
 
+from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.few_cells import EncodedRows, encode_rows, rows_parameter
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, row_type
@@ -45,6 +46,7 @@ from ducklake_core.plan.writes import (
 )
 from ducklake_core.spec.few_rows import few_values
 from ducklake_core.spec.memo import per_object
+from ducklake_core.spec.tables import CatalogTables
 
 
 def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Statement]:
@@ -82,6 +84,16 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
             assert_never(write)
 
 
+def claim_version(session: Session) -> Statement:
+    """Return the statement that fails where the lake is being migrated, and lets such a migration fail.
+
+    A migration renames columns of the inlined tables that it has found: one that we make at the same time would keep
+    the names of the old format for ever. Whoever is the second to write this row is told so by PostgreSQL. It is the
+    last one that a migration writes, and the last one of ours: neither waits for the other's tables with it.
+    """
+    return Statement(_claim_version(session.tables))
+
+
 def insert_inlined(session: Session, write: InsertInlined) -> Statement:
     """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; others go by `bulk.py`."""
     rows = rows_parameter(write.source.encoded(encode_few), write.row_ids.tolist(), int(write.begin))
@@ -110,6 +122,12 @@ def _update_rows(session: Session, write: UpdateRows) -> Statement:
 def _rename_keys(row: Any, keys: tuple[str, ...]) -> dict[str, Any]:  # Any: catalog rows have many types
     """Bind keys under names of their own: SQLAlchemy keeps column names for the values being set."""
     return {(f"key_{name}" if name in keys else name): value for name, value in row.items()}
+
+
+@cache
+def _claim_version(t: CatalogTables) -> Update:
+    metadata = t.ducklake_metadata
+    return update(metadata).where(*queries.is_version(t)).values(value=metadata.c.value)
 
 
 @lru_cache(maxsize=256)

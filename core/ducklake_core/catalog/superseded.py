@@ -76,7 +76,8 @@ def _try(database: Database, name: str, *, drops: bool) -> bool:
     try:
         if database.ask(lambda session: session.query(_any_row(table))):
             return False
-        with database.write("drop superseded tables of") as session:  # once: nobody waits for it, a later flush will do
+        # Once: nobody waits for it, a later flush will do.
+        with database.write("drop superseded tables of", checks_version=False) as session:
             return _forget(session, table, drops=drops)
     except (TransientError, CommitOutcomeUnknown, CatalogTableMissing):  # in use, or another flush was faster
         return False
@@ -84,10 +85,11 @@ def _try(database: Database, name: str, *, drops: bool) -> bool:
 
 def _forget(session: Session, table: Table, *, drops: bool) -> bool:
     if session.dialect.name == "postgresql":
-        # Before the first look, so that the look sees all that was committed while we waited.
+        # Before the first look, also at the format: it sees all that was committed while we waited.
         session.begin()
         for statement in _lock(table):
             session.driver.execute(statement)
+    session.check_version()
     if session.query(_any_row(table)):
         return False
     statements = [Statement(_unregister(session.tables), {"table_name": table.name})]

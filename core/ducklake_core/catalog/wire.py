@@ -1,6 +1,9 @@
 """Statements straight over PostgreSQL's wire protocol, by psycopg's `pq`: prepared once per connection, many at a time.
 
 psycopg's cursors can do the same and more; for the statements of a small commit they take longer than the server does.
+
+Behind a pooler each transaction may run on another connection to the server, which others use before and after us: what
+was prepared on one is not there on the next. So nothing is prepared there.
 """
 
 from __future__ import annotations
@@ -10,15 +13,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
+from secrets import token_hex
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import numpy as np
 import psycopg
-from psycopg import pq
+from psycopg import pq, sql
 from psycopg.abc import Buffer, PQGen
 from psycopg.adapt import Loader, Transformer
-from psycopg.errors import error_from_result
+from psycopg.errors import DuplicatePreparedStatement, InvalidSqlStatementName, error_from_result
 from psycopg.waiting import Ready, Wait
 from sqlalchemy import Executable
 from sqlalchemy.dialects.postgresql import psycopg as sqlalchemy_psycopg
@@ -70,14 +74,19 @@ class _UtcLoader(Loader):
 
 
 class Wire:
-    """One connection to PostgreSQL."""
+    """One connection to PostgreSQL.
+
+    The names of what it prepares are random: behind a pooler no other client can have the same, and run our statement
+    for its own. None is given twice: an exchange that failed may have prepared some of its own.
+    """
 
     def __init__(self, driver: psycopg.Connection[Any]) -> None:
         self._driver = driver
-        self._driver.prepare_threshold = None  # psycopg's own would vanish with ours
         self._driver.adapters.register_loader("timestamptz", _UtcLoader)
+        self._prepares = _is_server_itself(driver)
+        self._prefix = f"ducklake_{token_hex(8)}_"
+        self._numbers = count()
         self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
-        self._numbers = count()  # no name is given twice: an exchange that failed may have prepared some of its own
         self._made = 0
 
     def exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
@@ -95,9 +104,33 @@ class Wire:
     def _results(
         self, commands: Sequence[Command], then: Callable[[], Sequence[Command]]
     ) -> list[list[pq.abc.PGresult]]:
-        """Return the results of each command that have rows."""
-        if self._made > MOST_PREPARED:
+        """Return the results of each command that have rows.
+
+        A server that does not know what we have prepared is another one than before. It has not run that command, nor
+        those after it, of which COMMIT is the last: all are sent again if they are the first of their transaction.
+        """
+        is_first = self._driver.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        if self._made > MOST_PREPARED and is_first:
             self._forget_prepared()
+        sent = [*commands]
+
+        def send_more() -> Sequence[Command]:
+            more = then()
+            sent.extend(more)
+            return more
+
+        try:
+            return self._exchange_once(commands, send_more)
+        except (InvalidSqlStatementName, DuplicatePreparedStatement) as error:
+            self._prepares = False
+            if not is_first:  # what came before is lost with the transaction
+                raise psycopg.OperationalError(f"the server is not the one it was: {error}") from error
+        self._driver.rollback()
+        return self._exchange_once(sent, tuple)
+
+    def _exchange_once(
+        self, commands: Sequence[Command], then: Callable[[], Sequence[Command]]
+    ) -> list[list[pq.abc.PGresult]]:
         known = dict(self._names)
         owners = self._send(_messages(commands, 0))
         more: Sequence[Command] = ()
@@ -116,9 +149,12 @@ class Wire:
         return found
 
     def _forget_prepared(self) -> None:
+        """Forget ours only: if this is a pooler after all, others have theirs on the same connection."""
         self._names.clear()
         self._made = 0
-        self._driver.execute("DEALLOCATE ALL")
+        ours = "SELECT name FROM pg_catalog.pg_prepared_statements WHERE starts_with(name, %s)"
+        for (name,) in self._driver.execute(ours, (self._prefix,)).fetchall():
+            self._driver.execute(sql.SQL("DEALLOCATE {}").format(sql.Identifier(name)))
 
     def _send(self, messages: Sequence[_Message]) -> list[int]:
         """Send messages; return the command that each of their answers will belong to."""
@@ -138,14 +174,14 @@ class Wire:
     def _send_one(self, pgconn: pq.abc.PGconn, message: _Message) -> int:
         """Send one message; return how many answers it gets."""
         query, parameters, formats = message.query, message.parameters, message.formats
-        if not query.is_worth_preparing:
+        if not (query.is_worth_preparing and self._prepares):
             pgconn.send_query_params(query.sql, parameters, None, formats, _BINARY)
             return 1
         name = self._names.get(query.sql)
         if name is not None:
             pgconn.send_query_prepared(name, parameters, formats, _BINARY)
             return 1
-        name = self._names[query.sql] = b"ducklake_%d" % next(self._numbers)
+        name = self._names[query.sql] = f"{self._prefix}{next(self._numbers)}".encode()
         self._made += 1
         pgconn.send_prepare(name, query.sql)
         pgconn.send_query_prepared(name, parameters, formats, _BINARY)
@@ -166,6 +202,15 @@ class Wire:
         transformer = Transformer(self._driver)
         transformer.set_pgresult(result)
         return list(transformer.load_rows(0, result.ntuples, tuple))
+
+
+def _is_server_itself(driver: psycopg.Connection[Any]) -> bool:
+    """Tell whether nothing stands between us and the server that could give each transaction another connection.
+
+    The server gives the number of its process when we connect; a pooler does not know yet which one, and makes one up.
+    """
+    [[process]] = driver.execute("SELECT pg_catalog.pg_backend_pid()").fetchall()
+    return bool(process == driver.pgconn.backend_pid)
 
 
 def _answers(pgconn: pq.abc.PGconn) -> PQGen[list[pq.abc.PGresult]]:

@@ -29,6 +29,7 @@ _FEATURES: dict[str, frozenset[Feature]] = {
     "0.4": frozenset(),
     "1.0": frozenset({Feature.READ, Feature.WRITE}),
     "1.1-dev1": frozenset(),
+    "1.1": frozenset(),
 }
 _ORDER = {text: rank for rank, text in enumerate(_FEATURES)}
 
@@ -43,11 +44,11 @@ class FormatVersion:
     def parse(cls, text: str | None) -> Self:
         """Take the value of the catalog's `version` row; raise UnsupportedFormatVersion for an unknown one."""
         if text is None:
-            raise CorruptCatalog("cannot open the lake: its 'ducklake_metadata' has no row with key 'version'")
+            raise CorruptCatalog("cannot use the lake: its 'ducklake_metadata' has no row with key 'version'")
         version = cls(text)
         if text not in _FEATURES:
             raise UnsupportedFormatVersion(
-                f"cannot open the lake: its format '{text}' is unknown; {_NEWER_REMEDY}", version=text
+                f"cannot use the lake: its format '{text}' is unknown; {_NEWER_REMEDY}", version=text
             )
         return version
 
@@ -68,7 +69,9 @@ class FormatVersion:
 
 
 CURRENT = FormatVersion("1.0")  # of the lakes we create
+# DuckDB 2.0 would go on to 1.1, and no lake ever comes back from a newer format.
 _OLDER_REMEDY = (
-    "upgrade the lake by attaching it once with DuckDB: ATTACH 'ducklake:…' AS lake (AUTOMATIC_MIGRATION true)"
+    "upgrade the lake to 1.0 by attaching it once with DuckDB 1.5: ATTACH 'ducklake:…' AS lake (AUTOMATIC_MIGRATION "
+    "true); or with DuckDB 2.0: ATTACH 'ducklake:…' AS lake (AUTOMATIC_MIGRATION true, DUCKLAKE_VERSION '1.0')"
 )
 _NEWER_REMEDY = "upgrade ducklake-streaming to a release that knows it"
