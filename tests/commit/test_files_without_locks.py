@@ -71,3 +71,23 @@ def test_delete_that_never_meets_the_id_its_files_name_gives_up_and_leaves_nothi
 
         assert lake.table("t").count() == 74
     check_lake(catalog)
+
+
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
+def test_others_commit_while_many_rows_are_on_their_way(catalog: Catalog, lake: Lake) -> None:
+    """COPY comes before the snapshot's row, which is what others would wait for."""
+    rivals: list[int] = []
+
+    def commit_beside() -> None:
+        if not rivals:
+            rivals.append(1000)
+            with Lake.open(catalog.url) as rival:
+                rival.append("t", {"id": rivals})
+
+    with lake:
+        lake.set_option("data_inlining_row_limit", 1000)
+        with at_fault("before_commit", commit_beside):
+            lake.append("t", {"id": list(range(2000, 2500))})
+
+        assert sorted(lake.table("t").read()["id"].to_pylist()) == [*range(30, 100), 1000, *range(2000, 2500)]
+    check_lake(catalog)

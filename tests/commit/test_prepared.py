@@ -81,10 +81,14 @@ def test_statements_unknown_in_the_midst_of_a_transaction_end_it(lake: Lake) -> 
     with lake.database.read() as session:
         session.run([question])
 
-    with pytest.raises(CatalogUnavailable), lake.database.read() as session:
-        session.begin()
-        session.driver.execute("DEALLOCATE ALL")
-        session.run([question])
+    def forget_and_ask() -> None:
+        with lake.database.read() as session:
+            session.begin()
+            session.driver.execute("DEALLOCATE ALL")
+            session.run([question])
+
+    with pytest.raises(CatalogUnavailable):
+        forget_and_ask()
 
     lake.append("t", {"id": [1]})
     assert lake.table("t").read()["id"].to_pylist() == [1]

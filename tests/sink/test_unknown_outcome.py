@@ -55,7 +55,7 @@ def test_files_of_a_commit_without_an_answer_stay_and_the_next_run_has_every_row
     spark: SparkSession, ingest: Ingest, oracle: Oracle, fate: Fate, way: dict[str, Any]
 ) -> None:
     assert isinstance(ingest.catalog, PostgresCatalog)
-    ingest.feed(SMALL)
+    ingest.feed(LARGE)  # after which the next is expected to be large: Spark writes it, and not the driver
     with run_proxy(ingest.catalog.database) as proxy:
         sink = DuckLakeSink(**ingest.sink(catalog=with_secret(proxy.database.url), **way))
         run(spark, ingest, sink)

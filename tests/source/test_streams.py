@@ -122,6 +122,22 @@ def test_running_stream_follows_every_commit_and_goes_on_from_its_checkpoint(
     assert [row[:4] for row in stream.rows[25:]] == [(i, "duck", "delete", 6) for i in range(110, 120)]
 
 
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
+def test_running_stream_outlives_its_connections(stream: Stream, lake: Lake, catalog: Catalog) -> None:
+    add(lake, 1)
+    query = stream.start(consumerId="c")
+    stream.wait(1)
+
+    for number in (2, 3, 4):
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        assert catalog.query(f"SELECT pg_terminate_backend(pid, 10000) {others}")
+        add(lake, number)
+        stream.wait(number)
+
+    assert query.isActive
+    assert [row[0] for row in stream.rows] == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
 def test_batch_that_spark_forgot_is_read_again_the_same(
     stream: Stream, lake: Lake, oracle: Oracle, catalog: Catalog

@@ -300,6 +300,9 @@ def _write(
     if any(w.name in created for w in bulk):
         session.run(statements_of_all(session, others))
         others = []
+    # Rows that go by COPY are many: the snapshot's row, for which every other commit to the lake would wait, follows
+    # them. What they lock meanwhile is their own table against being dropped, and of the newest columns none ever is.
+    # The price: who loses its id to another has sent them in vain. Few rows travel behind the snapshot's row instead.
     for rows in bulk:
         insert_rows(session, rows)
     claims = [claim_version(session)] if created and session.dialect.has_pipeline else []

@@ -1,0 +1,142 @@
+"""Every public method, with a database that fails at each call in turn: the error is ours, and the lake lives on."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+
+from ducklake_core import Epoch, Lake
+from ducklake_core.catalog.database import Session
+from ducklake_core.errors import DuckLakeError
+from ducklake_core.model import Consumer
+from tests.fixtures.catalogs import Catalog
+
+CALLS = ("run", "run_and_end", "run_raw", "copy_out", "write_and_commit", "begin")
+
+
+def of_sqlite(kind: type[sqlite3.Error], name: str) -> sqlite3.Error:
+    error = kind("as a test has it")
+    error.sqlite_errorname = name
+    return error
+
+
+FAULTS: dict[str, dict[str, Exception]] = {
+    "postgres": {
+        "lost": psycopg.OperationalError("the connection is lost"),
+        "refused": psycopg.errors.SyntaxError("as a test has it"),
+    },
+    "sqlite": {
+        "lost": of_sqlite(sqlite3.OperationalError, "SQLITE_BUSY"),
+        "refused": of_sqlite(sqlite3.DatabaseError, "SQLITE_CORRUPT"),
+    },
+}
+
+
+def in_transaction(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        tx.create_schema("s")
+        tx.create_table("s.v", {"id": "int64"})
+        tx.append("t", {"id": [5], "name": ["e"]})
+        tx.delete("t", "id = 5")
+        tx.drop_schema("s", cascade=True)
+
+
+def record(lake: Lake) -> None:
+    table = lake.table("t")
+    now = table.snapshot.snapshot_time
+    lake.record_consumer(Consumer("c", table.version.table_uuid, table.snapshot.snapshot_id, now, now))
+
+
+ACTS: dict[str, Callable[[Lake], object]] = {
+    "snapshots": Lake.snapshots,
+    "tables": Lake.tables,
+    "schemas": Lake.schemas,
+    "read": lambda lake: lake.table("t").read(filter="id > 0"),
+    "count": lambda lake: lake.table("t").count(),
+    "files": lambda lake: lake.table("t").files(),
+    "slices": lambda lake: lake.table("t").slices(),
+    "changes": lambda lake: lake.changes("t", 0),
+    "append": lambda lake: lake.append("t", {"id": [4], "name": ["d"]}),
+    "append to files": lambda lake: lake.append("t", {"id": list(range(100)), "name": ["x"] * 100}),
+    "delete": lambda lake: lake.delete("t", "id = 2"),
+    "update": lambda lake: lake.update("t", {"name": "y"}, "id = 3"),
+    "flush": lambda lake: lake.flush_inlined("t"),
+    "flush all": Lake.flush_inlined,
+    "inlined_state": lambda lake: lake.inlined_state("t"),
+    "definition": lambda lake: (lake.create_table("u", {"id": "int64"}), lake.drop_table("u")),
+    "columns": lambda lake: (lake.add_column("t", "more", "int32"), lake.drop_column("t", "more")),
+    "set_comment": lambda lake: lake.set_comment("t", "rows"),
+    "set_not_null": lambda lake: (lake.set_not_null("t", "id"), lake.drop_not_null("t", "id")),
+    "set_partitioning": lambda lake: lake.set_partitioning("t", []),
+    "transaction": in_transaction,
+    "set_option": lambda lake: lake.set_option("auto_compact", value=True, table="t"),
+    "options": lambda lake: lake.options(table="t"),
+    "ledger_entry": lambda lake: lake.ledger_entry("s"),
+    "commit_epoch": lambda lake: lake.commit_epoch(
+        Epoch(f"stream {len(lake.snapshots())}", 0, "q", "r"), lambda tx: tx.append("t", {"id": [6], "name": ["f"]})
+    ),
+    "record_consumer": record,
+    "consumers": Lake.consumers,
+    "forget_consumer": lambda lake: lake.forget_consumer("c"),
+}
+
+
+@pytest.mark.parametrize("fault", ["lost", "refused"])
+@pytest.mark.parametrize("act", ACTS)
+def test_database_that_fails_anywhere_leaves_our_error_and_a_lake_to_use(
+    catalog: Catalog, act: str, fault: str
+) -> None:
+    make_lake(catalog)
+    for number in count():
+        with Lake.open(catalog.url, catalog_timeout=0) as lake:
+            with failing_at(number, FAULTS[catalog.name][fault]) as has_failed:
+                try:
+                    ACTS[act](lake)
+                except DuckLakeError as error:
+                    assert "as a test has it" in str(error) or "lost" in str(error)  # noqa: PT017 # it may also go well
+            assert lake.database.engine.pool.checkedout() == len(lake.database._idle)  # type: ignore[attr-defined] # QueuePool has it
+            tidy(lake)
+            assert lake.table("t").read(["id"], filter="id = 1").num_rows == 1
+        if not has_failed:
+            return
+
+
+def make_lake(catalog: Catalog) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", {"id": "int64", "name": "varchar"})
+        lake.append("t", {"id": list(range(100, 150)), "name": ["x"] * 50})
+        lake.append("t", {"id": [1, 2, 3], "name": ["a", "b", "c"]})
+
+
+def tidy(lake: Lake) -> None:
+    """Undo what half of an act of two steps has left behind."""
+    names = {table.version.name for table in lake.tables()}
+    if "u" in names:
+        lake.drop_table("u")
+    if "more" in lake.table("t").schema.names:
+        lake.drop_column("t", "more")
+
+
+@contextmanager
+def failing_at(number: int, error: Exception) -> Iterator[list[str]]:
+    """Let one call of a session fail, counted from 0; give what has failed."""
+    calls = count()
+    failed: list[str] = []
+
+    def fails(name: str, call: Callable[..., Any]) -> Callable[..., Any]:  # Any: whatever the method takes and gives
+        def counted(*args: Any, **kwargs: Any) -> Any:  # Any: see above
+            if next(calls) == number:
+                failed.append(name)
+                raise error
+            return call(*args, **kwargs)
+
+        return counted
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CALLS:
+            patch.setattr(Session, name, fails(name, getattr(Session, name)))
+        yield failed
