@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ducklake_core.table import Table
     from ducklake_core.transaction import Transaction
 
+    __version__: str
+
 __all__ = [
     "CommitResult",
     "Consumer",
@@ -46,6 +48,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:  # Any: fixed by Python
     """Import what is asked for: an executor that reads files needs no driver of a database."""
+    if name == "__version__":
+        return import_module("ducklake_core.version").package_version()
     if name not in __all__:
         raise AttributeError(name)
     return getattr(import_module(f"ducklake_core.{_MODULES.get(name, 'model')}"), name)

@@ -18,6 +18,7 @@ from ducklake_core.catalog.inlined_reader import count_inlined_changes, read_inl
 from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.change_rows import NUMBERS
+from ducklake_core.errors import SnapshotsExpired
 from ducklake_core.model import Column, SnapshotId, TableVersion
 from ducklake_core.plan.change_sizes import ChangeSize, change_sizes
 from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges
@@ -43,11 +44,11 @@ def read_history(session: Session, table: TableVersion, span: SnapshotSpan) -> H
 
 
 def list_changes(
-    database: Database, request: FeedRequest, on_loss: Callable[[str], object] = lambda _: None
+    database: Database, request: FeedRequest, on_loss: Callable[[SnapshotsExpired], object] = lambda _: None
 ) -> ChangeTask:
     """Return everything that changed in a range as one task; raise SnapshotsExpired when some of it is lost.
 
-    `on_loss` is called with what would have been the error's message by those who accept the loss.
+    `on_loss` is called with what would have been the error for those who accept the loss.
     """
     return ask_catalog(
         database, request.table, lambda session, table: _list(session, replace(request, table=table), on_loss)
@@ -92,7 +93,7 @@ def _list_state(session: Session, request: FeedRequest) -> ChangeTask:
     )
 
 
-def _list(session: Session, request: FeedRequest, on_loss: Callable[[str], object]) -> ChangeTask:
+def _list(session: Session, request: FeedRequest, on_loss: Callable[[SnapshotsExpired], object]) -> ChangeTask:
     table, span = request.table, request.span
     history = read_history(session, table, span)
     gap = find_gap(history, table.begin_snapshot)
@@ -100,7 +101,7 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[str], objec
         error = gap_error(table.qualified_name, span, gap)
         if not request.accept_loss:
             raise error
-        on_loss(error.message)
+        on_loss(error)
     is_quiet = not any(s.inserts or s.may_delete for s in history.snapshots)
     files = () if is_quiet else tuple(read_changed_files(session, table, history))
     return ChangeTask(

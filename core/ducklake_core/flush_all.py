@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.catalog.superseded import drop_superseded
 from ducklake_core.errors import CatalogTableMissing, CommitConflict, DuckLakeError, ObjectNotFound, TransientError
 from ducklake_core.flush import Flusher
+from ducklake_core.log_lines import log_event
 from ducklake_core.model import FlushResult, TableVersion
 from ducklake_core.retries import start_overs
 from ducklake_core.spec.names import split_table_name
@@ -40,7 +42,7 @@ def flush_all(lake: Lake, memory_bytes: int, keep: timedelta) -> FlushResult:
         except ObjectNotFound:  # dropped or renamed since
             continue
         except DuckLakeError as error:
-            log.warning("table_not_flushed", extra={"table": name, "error": repr(error)})
+            log_event(log, logging.WARNING, "table_not_flushed", table=name, error=error)
             failure = failure or error
     result = _drop_superseded(lake, keep, result)
     if failure is not None:
@@ -54,7 +56,7 @@ def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushR
     try:
         dropped = drop_superseded(lake.database, keep)
     except TransientError as error:
-        log.warning("superseded_tables_not_dropped", extra={"error": repr(error)})
+        log_event(log, logging.WARNING, "superseded_tables_not_dropped", error=error)
         return result
     lake.forget()  # definitions that it remembers may name tables that are gone
     return replace(result, dropped_tables=dropped)
@@ -89,10 +91,13 @@ def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -
         raise view.no_table(name)
     options = effective_options(view.options, table.schema_id, table.table_id)
     flusher = Flusher(lake.database, lake.storage, lake.committer, view.snapshot, table, options, memory_bytes)
+    start = time.perf_counter()
     snapshot, flush = _run(flusher).snapshot, flusher.flush
     if snapshot is None or flush is None:
         return result
-    log.info("flushed", extra={"table": table.qualified_name, "snapshot": snapshot.snapshot_id, "rows": flush.rows})
+    facts = {"table": table.qualified_name, "rows": flush.rows, "files": len(flush.files), "bytes": flush.size_bytes}
+    milliseconds = round(1000 * (time.perf_counter() - start), 1)
+    log_event(log, logging.INFO, "flushed", **facts, snapshot=snapshot.snapshot_id, milliseconds=milliseconds)
     return replace(
         result,
         snapshots=(*result.snapshots, snapshot),

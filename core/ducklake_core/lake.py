@@ -129,9 +129,12 @@ class Lake:
 
     # ---- reading
 
-    def snapshots(self) -> list[Snapshot]:
-        """Return every snapshot that has not expired, the oldest first, with its changes, author and message."""
-        return self.database.ask(reader.read_snapshots)
+    def snapshots(self, since: datetime | None = None) -> list[Snapshot]:
+        """Return the snapshots that have not expired, the oldest first, with their changes, author and message.
+
+        `since`: only those that are not older than that.
+        """
+        return self.database.ask(lambda session: reader.read_snapshots(session, since))
 
     def tables(self, at: int | datetime | None = None) -> list[Table]:
         """Return the tables of all schemas, by name."""

@@ -7,21 +7,71 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 
 
 def log_event(logger: logging.Logger, level: int, event: str, /, **facts: object) -> None:
     """Write one line for something that happened. An error among the facts is told in one line, with its type."""
+    _log(logger, level, event, None, facts)
+
+
+def log_with_traceback(
+    logger: logging.Logger, level: int, event: str, error: BaseException, /, **facts: object
+) -> None:
+    """Write one line with an error, and its traceback below."""
+    _log(logger, level, event, error, {**facts, "error": error})
+
+
+def _log(
+    logger: logging.Logger, level: int, event: str, traceback_of: BaseException | None, facts: Mapping[str, object]
+) -> None:
     if logger.isEnabledFor(level):
         shown = " ".join(f"{name}={_shown(value)}" for name, value in facts.items())
         # A record's own fields (`name`, `message`, …) cannot be set by `extra`.
         extra = {name: value for name, value in facts.items() if name not in _TAKEN}
-        logger.log(level, "%s", f"{event} {shown}".rstrip(), extra=extra)
+        logger.log(level, "%s", f"{event} {shown}".rstrip(), extra=extra, exc_info=traceback_of)
+
+
+class RepeatedFailures:
+    """Says a failure that repeats: at once and with its traceback, then ever less often, with how often it was.
+
+    One kind of error on one subject is one failure. Of the repetitions the 2nd, 4th, 8th, … are said, and each 64th.
+    """
+
+    def __init__(self, logger: logging.Logger, event: str) -> None:
+        self._logger = logger
+        self._event = event
+        self._times: dict[str | None, tuple[type[BaseException], int]] = {}
+
+    def add(self, error: BaseException, subject: str | None = None, **facts: object) -> None:
+        """Take notice of a failure; it is said as an error, with the facts."""
+        kind, times = self._times.get(subject, (type(error), 0))
+        times = times + 1 if kind is type(error) else 1
+        self._times[subject] = type(error), times
+        is_worth_saying = times & (times - 1) == 0 or times % 64 == 0
+        level = logging.ERROR if is_worth_saying else logging.DEBUG
+        if times == 1 or self._logger.isEnabledFor(logging.DEBUG):
+            log_with_traceback(self._logger, level, self._event, error, **facts, times=times)
+        else:
+            log_event(self._logger, level, self._event, **facts, times=times, error=error)
+
+    def end(self, subject: str | None = None) -> int:
+        """Forget the failure of a subject, for it went well; return how often it had failed."""
+        return self._times.pop(subject, (Exception, 0))[1]
 
 
 def one_line(error: BaseException) -> str:
     """Return what an error says, in one line, after the name of its type."""
-    first = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+    line = _telling_line(str(error))
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _telling_line(text: str) -> str:
+    """Return the first line; of a text with a Python traceback, as Spark's errors of tasks are, what that ends with."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    traces = [number for number, line in enumerate(lines) if line.lstrip().startswith("Traceback (most recent")]
+    ends = [line for line in lines[traces[-1] + 1 :] if not line[0].isspace()] if traces else []
+    return next(iter(ends or lines), "").strip()
 
 
 def _shown(value: object) -> str:

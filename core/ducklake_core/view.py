@@ -5,13 +5,11 @@ A definition holds as long as the lake's schema version: `at_head` keeps it for 
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database, Row, Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
-from ducklake_core.spec.names import fold
+from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.options import Options
 
 
@@ -73,8 +71,8 @@ class LakeView:
     def no_table(self, name: str) -> ObjectNotFound:
         """Return the error for a name that no table has, with the nearest one that exists."""
         names = [t.qualified_name for t in self.tables()]
-        close = get_close_matches(name, names, n=1) or get_close_matches(f"main.{name}", names, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names[:10]) or 'no tables'}"
+        near = nearest_name(name, names) or nearest_name(f"main.{name}", names)
+        hint = f"did you mean '{near}'?" if near else f"there are {', '.join(names[:10]) or 'no tables'}"
         return ObjectNotFound(f"there is no table '{name}' at snapshot {self.snapshot.snapshot_id}; {hint}", name=name)
 
     def _views(self) -> list[Row]:

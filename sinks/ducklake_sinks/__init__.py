@@ -6,8 +6,11 @@ sink = DuckLakeSink("postgresql://…/lake", table="main.events", flush=FlushPol
 events.writeStream.foreachBatch(sink).option("checkpointLocation", "…").start()
 """
 
+from ducklake_core.version import package_version
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.sink import DuckLakeSink
 from ducklake_sinks.transaction import SinkTransaction
 
 __all__ = ["DuckLakeSink", "FlushPolicy", "SinkTransaction"]
+
+__version__ = package_version()

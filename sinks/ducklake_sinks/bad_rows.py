@@ -33,10 +33,10 @@ DEAD_LETTER_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Letterhead:
-    """What every dead letter of one batch says."""
+    """What every dead letter of one batch says. `batch_id` None: of rows without a number."""
 
-    stream: str
-    batch_id: int
+    stream: str | None
+    batch_id: int | None
     at: datetime
 
 

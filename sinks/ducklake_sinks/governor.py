@@ -2,19 +2,20 @@
 
 A batch only tells what it added; it never waits for a flush, unless flushing has fallen behind by several thresholds,
 and then no longer than the policy's budget. The thread also wakes by itself: rows grow old, and others delete, while no
-batch comes.
+batch comes. With a stream come the tables that it wrote to before: what it left inlined is flushed, too.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ducklake_core import Lake
-from ducklake_core.errors import ObjectNotFound, TerminalError
+from ducklake_core.errors import NoLakeFound, ObjectNotFound, TerminalError
+from ducklake_core.log_lines import RepeatedFailures, log_event
 from ducklake_sinks.flush_policy import FlushPolicy
 
 log = logging.getLogger(__name__)
@@ -39,17 +40,25 @@ class Watched:
 
 
 class FlushGovernor:
-    """Watches the tables of one sink. The thread starts with the first row and ends with `close` or the process."""
+    """Watches the tables of one sink. The thread starts with the first stream and ends with `close` or the process.
+
+    `find_tables`: returns the tables that a stream wrote to before.
+    """
 
     def __init__(
         self,
         policy: FlushPolicy,
         open_lake: Callable[[], Lake],
+        find_tables: Callable[[Lake, str | None], Iterable[str]] = lambda _, __: (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._policy = policy
         self._open_lake = open_lake
+        self._find_tables = find_tables
         self._clock = clock
+        self._streams: set[str | None] = set()  # whose tables are known
+        self._new_streams: set[str | None] = set()
+        self._failures = RepeatedFailures(log, "flush_failed")
         self._tables: dict[str, Watched] = {}
         self._changed = threading.Condition()
         self._is_closed = False
@@ -59,6 +68,14 @@ class FlushGovernor:
     @property
     def is_closed(self) -> bool:
         return self._is_closed
+
+    def watch_stream(self, stream: str | None) -> None:
+        """Watch the tables that a stream wrote to before, as soon as the thread finds them."""
+        with self._changed:
+            if stream not in self._streams and stream not in self._new_streams:
+                self._new_streams.add(stream)
+                self._start()
+                self._changed.notify_all()
 
     def note(self, table: str, rows: int, size_bytes: int) -> None:
         """Take notice of rows that a batch has inlined; 0 rows make the table a watched one."""
@@ -103,8 +120,10 @@ class FlushGovernor:
             try:
                 with self._open_lake() as lake:
                     self._govern(lake)
-            except Exception:  # the thread must outlive a catalog that is away; the next round tries again
-                log.exception("flush_failed")
+            except NoLakeFound:  # the first batch will create it
+                self._pause(REST_AFTER_ERROR, lambda: bool(self._tables))
+            except Exception as error:  # noqa: BLE001 # the thread must outlive a catalog that is away, and tries again
+                self._failures.add(error)
                 self._pause(REST_AFTER_ERROR)
 
     def _govern(self, lake: Lake) -> None:
@@ -114,15 +133,29 @@ class FlushGovernor:
                 self._changed.wait_for(self._has_work, rest.total_seconds())
                 if self._is_closed:
                     return
+            self._find_tables_of_streams(lake)
+            with self._changed:
                 names = list(self._tables)
             failures = [name for name in names if not self._try_to_visit(lake, name)]
+            self._failures.end()
             if failures:
                 self._pause(REST_AFTER_ERROR)
             rest = self._rest()
 
-    def _pause(self, time: timedelta) -> None:
+    def _find_tables_of_streams(self, lake: Lake) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed, time.total_seconds())
+            new = list(self._new_streams)
+        for stream in new:
+            found = list(self._find_tables(lake, stream))
+            with self._changed:
+                self._new_streams.discard(stream)
+                self._streams.add(stream)
+                for table in found:
+                    self._tables.setdefault(table, Watched())
+
+    def _pause(self, time: timedelta, ends: Callable[[], bool] = lambda: False) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or ends(), time.total_seconds())
 
     def _try_to_visit(self, lake: Lake, name: str) -> bool:
         """Visit a table; tell whether that went well."""
@@ -131,15 +164,19 @@ class FlushGovernor:
         except ObjectNotFound:  # dropped, or renamed; a batch that writes to it again makes it known again
             with self._changed:
                 self._tables.pop(name, None)
-        except TerminalError:  # one table that cannot be flushed must not keep the others waiting
-            log.exception("flush_failed", extra={"table": name})
+        except TerminalError as error:  # one table that cannot be flushed must not keep the others waiting
+            self._failures.add(error, name, table=name)
             return False
+        failed = self._failures.end(name)
+        if failed:
+            log_event(log, logging.INFO, "flush_recovered", table=name, after_failures=failed)
         return True
 
     def _has_work(self) -> bool:
+        if self._is_closed or self._new_streams:
+            return True
         now = self._clock()
-        watched = self._tables.values()
-        return self._is_closed or any(w.checked_at is None or self._policy.is_due(w, now) for w in watched)
+        return any(w.checked_at is None or self._policy.is_due(w, now) for w in self._tables.values())
 
     def _visit(self, lake: Lake, name: str) -> None:
         """Count what a table really has, flush it if that is due, and count again."""
@@ -147,12 +184,8 @@ class FlushGovernor:
         with self._changed:
             is_due = self._policy.is_due(self._tables[name], self._clock())
         if is_due and not self._is_closed:
-            start = self._clock()
-            result = lake.flush_inlined(name, keep_superseded=self._policy.keep_superseded)
+            lake.flush_inlined(name, keep_superseded=self._policy.keep_superseded)
             self.flushes += 1
-            milliseconds = round(1000 * (self._clock() - start).total_seconds())
-            fields = {"table": name, "rows": result.rows, "files": result.data_files, "milliseconds": milliseconds}
-            log.info("flushed %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra=fields)
             self._count(lake, name)
 
     def _count(self, lake: Lake, name: str) -> None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -15,7 +14,7 @@ from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
 from ducklake_core.model import SortKey
 from ducklake_core.row_changes import INLINE_BYTES
-from ducklake_core.spec.names import join_table_name, split_table_name
+from ducklake_core.spec.names import join_table_name, nearest_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expression
 from ducklake_core.spec.quantities import parse_duration, parse_size
@@ -102,8 +101,8 @@ def _contradictions(options: SinkOptions) -> Iterator[str]:
 
 
 def _unknown(name: str, known: set[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(sorted(known))}"
+    near = nearest_name(name, known)
+    hint = f"did you mean '{near}'?" if near else f"known are {', '.join(sorted(known))}"
     return f"there is no argument '{name}': {hint}"
 
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +29,7 @@ from ducklake_sinks.collector import Expectation
 from ducklake_sinks.governor import FlushGovernor
 from ducklake_sinks.incoming import Incoming, json_of_schema
 from ducklake_sinks.options import SinkOptions
+from ducklake_sinks.own_tables import tables_of_stream
 from ducklake_sinks.query import BY_HAND, Query, QueryFinder
 from ducklake_sinks.routes import route_key
 
@@ -40,7 +41,7 @@ class Beginning:
     """A batch that begins: who asks, as which epoch, and whether the ledger has it already."""
 
     query: Query
-    epoch: Epoch
+    epoch: Epoch | None  # None: rows without a number, which nothing keeps from being written twice
     committed: LedgerEntry | None = None  # the same epoch, when the ledger has it already
     offsets: list[Any] | None = None  # Any: JSON of the sources
 
@@ -48,15 +49,21 @@ class Beginning:
     def is_replay(self) -> bool:
         return self.committed is not None
 
-    def extra_info(self, job: str | None) -> str:
-        """Return what people can read about the snapshot; nothing else reads it."""
+    @property
+    def names(self) -> dict[str, object]:
+        """The names of the batch in a log line."""
+        return {} if self.epoch is None else {"stream": self.epoch.stream, "batch": self.epoch.batch_id}
+
+    def extra_info(self, options: SinkOptions) -> str:
+        """Return what people can read about the snapshot; we read the stream again, to flush what is its own."""
+        epoch = self.epoch
         facts = {
-            "stream": self.epoch.stream,
-            "batch_id": self.epoch.batch_id,
-            "query_id": self.epoch.query_id,
-            "run_id": self.epoch.run_id,
+            "stream": options.stream if epoch is None else epoch.stream,
+            "batch_id": None if epoch is None else epoch.batch_id,
+            "query_id": None if epoch is None else epoch.query_id,
+            "run_id": None if epoch is None else epoch.run_id,
             "offsets": self.offsets,
-            "job": job,
+            "job": options.job,
         }
         return json.dumps({name: value for name, value in facts.items() if value is not None})
 
@@ -87,7 +94,9 @@ class SinkRuntime:
         if policy is None:
             return None
         options = self.options
-        governor = FlushGovernor(policy, lambda: open_lake(options, lambda: governor.is_closed))
+        governor = FlushGovernor(
+            policy, lambda: open_lake(options, lambda: governor.is_closed), partial(tables_of_stream, options)
+        )
         weakref.finalize(self, governor.close)  # with the sink, or at the end of the process
         return governor
 
@@ -99,9 +108,11 @@ class SinkRuntime:
         """
         try:
             lake = open_lake(self.options, self._is_stopping)
-        except NoLakeFound:
+        except NoLakeFound as error:
             if self.options.data_path is None:
-                raise
+                raise NoLakeFound(
+                    f"{error}, or give the sink data_path='…', the place for its files: it creates the lake then"
+                ) from error
             Storage.of(self.options.data_path).check_writable()  # before there is a lake that nobody can use
             return Lake.create(
                 self.options.catalog,
@@ -126,6 +137,25 @@ class SinkRuntime:
         if "lake" in self.__dict__:
             self.lake.close()
 
+    def watch_stream(self, stream: str | None) -> None:
+        """Have the tables flushed that a stream wrote to before."""
+        if self.governor is not None:
+            self.governor.watch_stream(stream)
+
+    def begin_without_number(self, session: SparkSession) -> Beginning:
+        """Begin rows that belong to no batch of a stream. Raises InvalidInput within a batch."""
+        query = self.finder.find(session, None) if hasattr(session, "_jsparkSession") else None
+        if query is not None and query.query_id != BY_HAND:
+            raise InvalidInput(
+                "sink.append is for rows outside of a streaming query: a batch that Spark repeats would be written "
+                "twice. In foreachBatch call sink(df, batch_id), or sink.transaction(batch_id) for several frames"
+            )
+        if self.governor is not None:
+            self.governor.wait_if_behind()
+        self.lake.view()  # made, where there is none, before anybody looks for its tables
+        self.watch_stream(self.options.stream)
+        return Beginning(query or Query(BY_HAND, ""), None)
+
     def begin(self, batch_id: int, session: SparkSession) -> Beginning:
         """Find the query and look up the epoch. Raises a LedgerError when it must not be committed."""
         if self.governor is not None:
@@ -139,6 +169,7 @@ class SinkRuntime:
             # Spark repeats no batch in a run, and the commit asks the ledger all the same.
             return Beginning(query, epoch, offsets=query.offsets(batch_id))
         entry = self.lake.ledger_entry(stream)
+        self.watch_stream(stream)
         if decide_epoch(epoch, entry) is not EpochDecision.REPLAY:
             return Beginning(query, epoch, offsets=query.offsets(batch_id))
         refuse_second_use(epoch, entry)
@@ -176,7 +207,7 @@ class SinkRuntime:
 
         A table that another writer has changed since then is a conflict, after which they are.
         """
-        info, epoch = beginning.extra_info(self.options.job), beginning.epoch
+        info, epoch = beginning.extra_info(self.options), beginning.epoch
         is_fresh = time.monotonic() - self._looked_at < DEFINITIONS_SECONDS
         transaction = self.lake.transaction(extra_info=info, epoch=epoch, fresh=not is_fresh)
         if not is_fresh:
@@ -187,8 +218,9 @@ class SinkRuntime:
         """Read definitions anew for the next transaction."""
         self._looked_at = -math.inf
 
-    def remember_commit(self, epoch: Epoch) -> None:
-        self._committed_run = epoch.run_id
+    def remember_commit(self, epoch: Epoch | None) -> None:
+        if epoch is not None:
+            self._committed_run = epoch.run_id
 
     def incoming(self, frame: DataFrame) -> Incoming:
         """Return a frame's schema as the lake has it; frames of one stream have the same."""

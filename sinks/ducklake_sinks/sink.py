@@ -9,7 +9,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ducklake_core import CommitResult
 from ducklake_core.model import SortKey
+from ducklake_sinks.batch_log import log_failure
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.options import Route, SinkOptions, parse_options
 from ducklake_sinks.runtime import SinkRuntime
@@ -77,9 +79,48 @@ class DuckLakeSink:
         `session` is that of the batch's frame, the active one by default. Raises a LedgerError when the ledger forbids
         the epoch.
         """
+        runtime = self._running()
+        try:
+            return SinkTransaction(runtime, runtime.begin(int(batch_id), session or SparkSession.active()))
+        except Exception as error:
+            log_failure(None, {"stream": self.options.stream, "batch": batch_id}, error)
+            raise
+
+    def append(self, frame: DataFrame, table: str | None = None) -> CommitResult:
+        """Write a DataFrame outside of a streaming query, as one snapshot; return what became of it.
+
+        It has no number, so nothing keeps it from being written twice: called again, it adds the rows again. What
+        else the sink does to a batch, it does here, too: it creates the table, merges schemas, quarantines, inlines
+        or writes Parquet, and flushes. `table`: another than the sink's own. Raises InvalidInput in a streaming query.
+        """
+        runtime = self._running()
+        with SinkTransaction(runtime, runtime.begin_without_number(frame.sparkSession)) as tx:
+            tx.append(frame, table)
+            return tx.commit()
+
+    def replace(self, frame: DataFrame, table: str | None = None) -> CommitResult:
+        """Replace all rows of a table by those of a DataFrame, in one snapshot; called again, it does so again.
+
+        For a new start of a stream into a table that is there: build it anew as of a snapshot, and stream from the
+        next one on. Readers of the table's changes see deletes and inserts. Else it is as `append`.
+        """
+        runtime = self._running()
+        beginning = runtime.begin_without_number(frame.sparkSession)
+        with SinkTransaction(runtime, beginning, replaces=True) as tx:
+            tx.append(frame, table)
+            return tx.commit()
+
+    def start_flushing(self, stream: str | None = None) -> None:
+        """Begin to flush what earlier runs left inlined; the first batch does so in any case, when one comes.
+
+        `stream`: whose tables those are; by default the sink's. Without a name only the sink's own tables are known.
+        """
+        self._running().watch_stream(stream or self.options.stream)
+
+    def _running(self) -> SinkRuntime:
         with _lock:
             runtime = self._runtime = self._runtime or SinkRuntime(self.options, self._root)
-        return SinkTransaction(runtime, runtime.begin(int(batch_id), session or SparkSession.active()))
+        return runtime
 
     def close(self) -> None:
         """Let a flush that runs finish, and close connections. The sink can be used again."""

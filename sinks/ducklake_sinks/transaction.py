@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from ducklake_core import CommitResult, Transaction, faults
 from ducklake_core.errors import CommitConflict, InvalidInput
-from ducklake_core.pending import AddedCount
+from ducklake_core.log_lines import log_event
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_sinks.bad_rows import (
     BadRow,
@@ -27,6 +27,7 @@ from ducklake_sinks.bad_rows import (
     refuse,
     without_invalid_text,
 )
+from ducklake_sinks.batch_log import log, log_batch, log_dead_letters, log_failure
 from ducklake_sinks.collector import Expectation, Expected, collect_rows
 from ducklake_sinks.incoming import Incoming
 from ducklake_sinks.large_batch import LargeBatch, Part
@@ -34,8 +35,6 @@ from ducklake_sinks.preparation import prepare_dead_letters, prepare_table
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key, split_by_route, why_no_table
 from ducklake_sinks.runtime import Beginning, SinkRuntime, refuse_second_use
 from ducklake_sinks.vanished import vanished
-
-log = logging.getLogger("ducklake_sinks")
 
 MOST_REBUILDS = 4
 
@@ -46,14 +45,19 @@ class SinkTransaction:
     `is_replay`: the epoch is committed already; `append` then reads nothing and writes nothing.
     """
 
-    def __init__(self, runtime: SinkRuntime, beginning: Beginning) -> None:
+    def __init__(self, runtime: SinkRuntime, beginning: Beginning, *, replaces: bool = False) -> None:
         self._runtime = runtime
         self._options = runtime.options
         self._beginning = beginning
-        self._head = Letterhead(beginning.epoch.stream, beginning.epoch.batch_id, datetime.now(UTC))
+        epoch = beginning.epoch
+        stream, batch_id = (self._options.stream, None) if epoch is None else (epoch.stream, epoch.batch_id)
+        self._head = Letterhead(stream, batch_id, datetime.now(UTC))
         self._parts: list[Part] = []
         self._core: Transaction | None = None
         self._created: set[str] = set()
+        self._dead: list[Part] = []  # dead letters, as they were staged last
+        self._replaces = replaces  # the rows that tables have go with the same snapshot
+        self._replaced: list[str] = []
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._start = time.perf_counter()
         self._has_ended = False
@@ -72,6 +76,8 @@ class SinkTransaction:
         if kind is None:
             self.commit()
         else:
+            if error is not None:
+                log_failure(self._beginning.query, self._beginning.names, error)
             self.discard()
 
     def append(self, frame: DataFrame, table: str | None = None) -> None:
@@ -81,6 +87,10 @@ class SinkTransaction:
         if self.is_replay:
             return
         name, route, frame = self._destination(frame, table)
+        if self._replaces:
+            if name is None:
+                raise InvalidInput("a route has no rows to be replaced: name a table, as in sink.replace(df, table)")
+            self._replaced.append(name)
         incoming = self._runtime.incoming(frame)
         key = name or COMPUTED_ROUTE
         known = self._runtime.expectations.get(key, Expectation.UNKNOWN)
@@ -112,7 +122,8 @@ class SinkTransaction:
                 with self._phase("commit"):
                     self.result = self._commit()
                     self._refuse_second_use(self.result)
-            except BaseException:  # an interrupt must leave no file behind, either
+            except BaseException as error:  # an interrupt must leave no file behind, either
+                log_failure(self._beginning.query, self._beginning.names, error)
                 if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
                     self.discard()
                 raise
@@ -240,14 +251,14 @@ class SinkTransaction:
                 return self._core.commit()
             except CommitConflict as error:  # another writer has changed a table: rows alone can be planned anew
                 self._runtime.look_again()
-                log.warning("batch_planned_anew reason=%s", error)
+                log_event(log, logging.WARNING, "batch_planned_anew", **self._beginning.names, error=error)
         self._core = self._build()
         return self._core.commit()
 
     def _refuse_second_use(self, result: CommitResult) -> None:
         """See who had committed the epoch before us: another run may, this one cannot without losing rows now."""
-        if result.replayed:
-            epoch = self._beginning.epoch
+        epoch = self._beginning.epoch
+        if result.replayed and epoch is not None:
             refuse_second_use(epoch, self._runtime.lake.ledger_entry(epoch.stream))
 
     def _build(self) -> Transaction:
@@ -263,12 +274,18 @@ class SinkTransaction:
 
     def _fill(self, core: Transaction) -> None:
         """Stage everything: tables are prepared first, and then get their rows."""
+        self._dead.clear()
         for part in self._parts:
             self._prepare(core, part.table, part.incoming)
+        for name in self._replaced:
+            if core.has_table(name):
+                core.delete(name, None)
         for part in self._parts:
             self._stage(core, part)
 
     def _stage(self, core: Transaction, part: Part) -> None:
+        if part.incoming is None:
+            self._dead.append(part)
         if part.files:
             core.append_files(part.table, part.files)
         if part.rows is None:
@@ -298,23 +315,10 @@ class SinkTransaction:
         if runtime.governor is not None:
             for name, one in added.items():
                 runtime.governor.note(name, one.inlined_rows, one.inlined_bytes)
-        self._log(result, added)
-
-    def _log(self, result: CommitResult, added: Mapping[str, AddedCount]) -> None:
-        """Say in one line what became of the batch."""
-        epoch = self._beginning.epoch
-        fields: dict[str, object] = {
-            "stream": epoch.stream,
-            "batch": epoch.batch_id,
-            "rows": sum(one.inlined_rows + one.file_rows for one in added.values()),
-            "inlined": sum(one.inlined_rows for one in added.values()),
-            "files": sum(one.files for one in added.values()),
-            "snapshot": result.snapshot.snapshot_id if result.snapshot else None,
-            **{f"{phase}_ms": round(1000 * seconds, 1) for phase, seconds in self._seconds.items()},
-            "total_ms": round(1000 * (time.perf_counter() - self._start), 1),
-        }
-        event = "batch_replayed" if result.replayed else "batch_committed"
-        log.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()), extra=fields)
+        log_dead_letters(self._beginning, self._dead)
+        milliseconds = {**self._seconds, "total": time.perf_counter() - self._start}
+        dead = self._dead if self._options.quarantines else None
+        log_batch(self._beginning, result, added, dead, {name: 1000 * value for name, value in milliseconds.items()})
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

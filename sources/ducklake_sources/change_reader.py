@@ -5,7 +5,6 @@ Made and planned on the driver; only `read` runs on executors.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,9 +20,7 @@ from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_sources.feed_schema import check_schema, feed_columns
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
-from ducklake_sources.table_feed import TableFeed
-
-_log = logging.getLogger(__name__)
+from ducklake_sources.table_feed import TableFeed, log_loss
 
 
 class ChangeReader(DataSourceReader):
@@ -69,5 +66,5 @@ class ChangeReader(DataSourceReader):
             net=options.net_changes,
             accept_loss=not options.fail_on_data_loss,
         )
-        task = list_changes(feed.lake.database, request, on_loss=_log.warning)
+        task = list_changes(feed.lake.database, request, on_loss=log_loss)
         return [FeedPartition(feed.lake.data_path, part, options.change_types) for part in share_out(task)]

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
     from ducklake_core import Table
@@ -48,3 +53,15 @@ class DuckLakeDataSource(DataSource):
         from ducklake_sources.dispatch import make_stream_reader  # noqa: PLC0415 # see the top
 
         return make_stream_reader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002, FBT001 # Spark's signature
+        """Refuse `df.write` and INSERT, and say what to do instead."""
+        from ducklake_sources.refusals import no_writes  # noqa: PLC0415 # see the top
+
+        raise no_writes()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802 # Spark's
+        """Refuse `writeStream`, and say what to do instead."""
+        from ducklake_sources.refusals import no_stream_writes  # noqa: PLC0415 # see the top
+
+        raise no_stream_writes()

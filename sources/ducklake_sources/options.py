@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
@@ -19,8 +18,9 @@ from ducklake_core.errors import DuckLakeError, InvalidInput
 from ducklake_core.files.storage import hide_password
 from ducklake_core.model import SnapshotId
 from ducklake_core.plan.change_types import ChangeType
-from ducklake_core.spec.names import split_table_name
+from ducklake_core.spec.names import nearest_name, split_table_name
 from ducklake_core.spec.quantities import parse_duration, parse_size
+from ducklake_sources.refusals import no_tables_of_spark
 
 
 class Start(Enum):
@@ -79,6 +79,8 @@ class SourceOptions:
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
     """Return the options; raise InvalidInput that lists everything that is wrong with them."""
+    if "provider" in {key.lower() for key in given}:  # Spark's, of a table in its own catalog
+        raise no_tables_of_spark()
     problems: list[str] = []
     values: dict[str, Any] = {}  # Any: each option is of its own type
     for key, text in given.items():
@@ -250,9 +252,31 @@ def _field(name: str) -> str:
 def _unknown(key: str) -> str:
     if key.lower() in ("path", "paths"):  # what load("…") sets; not shown, for it may be an address with a password
         return "load() takes no path here: name the lake by the option 'catalog' and the table by the option 'table'"
-    close = get_close_matches(key.lower(), _NAMES, n=1)
-    hint = f"did you mean '{_NAMES[close[0]]}'?" if close else f"known are {', '.join(_PARSERS)}"
+    argument = next((name for name in SINK_ARGUMENTS if name.replace("_", "") == key.lower().replace("_", "")), None)
+    if argument is not None:
+        return f"'{key}' is no option of reads: it is the argument {argument} of DuckLakeSink, which writes"
+    if key.lower() in _OF_OTHERS:
+        return f"there is no option '{key}': {_OF_OTHERS[key.lower()]}"
+    near = nearest_name(key.lower(), _NAMES)
+    hint = f"did you mean '{_NAMES[near]}'?" if near else f"known are {', '.join(_PARSERS)}"
     return f"there is no option '{key}': {hint}"
+
+
+# What only writes take; a test compares it with the sink's own list.
+SINK_ARGUMENTS = (
+    *("route", "stream", "partition_by", "sorted_by", "table_options", "merge_schema", "inline_rows", "inline_bytes"),
+    *("flush", "on_bad_row", "dead_letter_table", "job", "catalog_timeout"),
+)
+# What sources of other formats call something else, or what belongs elsewhere.
+_OF_OTHERS = {
+    "checkpointlocation": "it is an option of writeStream",
+    "ignorechanges": "use skipChangeCommits to leave such snapshots out, or readChangeFeed=true to read every change",
+    "inferschema": "a table has its schema",
+    "maxfilespertrigger": "use maxVersionsPerTrigger, maxRowsPerTrigger or maxBytesPerTrigger",
+    "maxoffsetspertrigger": "use maxRowsPerTrigger",
+    "readchangedata": "use readChangeFeed",
+    "startingoffsets": "use startingVersion, 'earliest' or 'latest'",
+}
 
 
 # -------------------------------------------------------------------------------------- several values

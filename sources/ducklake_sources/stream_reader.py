@@ -5,7 +5,6 @@ Spark calls it on the driver, in a Python process of its own; only `read` runs o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -33,9 +32,8 @@ from ducklake_sources.offsets import FeedOffset
 from ducklake_sources.options import SourceOptions, Start
 from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
 from ducklake_sources.spark_versions import HAS_LIMITS, AvailableNow, is_unlimited, read_limit
-from ducklake_sources.table_feed import TableFeed
+from ducklake_sources.table_feed import TableFeed, log_loss
 
-_log = logging.getLogger(__name__)
 # A stream of a table that nothing happens to still moves on, now and then, so that no expiry of what it need not read
 # becomes a gap.
 _QUIET_SNAPSHOTS = 1000
@@ -276,7 +274,7 @@ class _State:
     def _changes(self, start: FeedOffset, end: FeedOffset) -> ChangeTask:
         check_columns_of_start(self.feed, self.columns, start)
         request = self._request(start.snapshot_id, end, self._snapshot_of(end) or self.feed.head())
-        task = list_changes(self.feed.lake.database, request, on_loss=_log.warning)
+        task = list_changes(self.feed.lake.database, request, on_loss=log_loss)
         return task if self.options.read_change_feed else self._only_inserts(task)
 
     def _request(self, start: SnapshotId, end: FeedOffset, snapshot: Snapshot) -> FeedRequest:

@@ -5,6 +5,7 @@ The table is found by name once, and by its id from then on: a rename changes no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,13 +16,22 @@ import pyarrow.compute as pc
 from ducklake_core import Lake
 from ducklake_core.catalog import reader
 from ducklake_core.change_rows import CHANGE_TYPE, read_changes
-from ducklake_core.errors import InvalidInput, OffsetMismatch
+from ducklake_core.errors import InvalidInput, OffsetMismatch, SnapshotsExpired
 from ducklake_core.feed import FeedRequest, list_changes, read_change_sizes, read_history
+from ducklake_core.log_lines import log_event
 from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.change_sizes import ChangeSize
 from ducklake_core.plan.change_types import ChangeType
 from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap
 from ducklake_sources.options import SourceOptions, Start
+
+_log = logging.getLogger(__name__)
+
+
+def log_loss(error: SnapshotsExpired) -> None:
+    """Say which changes are gone, where that is accepted."""
+    lost = {"table": error.table, "first_snapshot": error.first_lost, "last_snapshot": error.last_lost}
+    log_event(_log, logging.WARNING, "changes_lost", **lost, reason="expired")
 
 
 def open_lake(options: SourceOptions) -> Lake:
@@ -112,7 +122,10 @@ class TableFeed:
         head = self.head().snapshot_id
         if since > head + 1:
             raise InvalidInput(
-                f"startingVersion {since} is not there yet: the newest snapshot is {head}", head=head, start=since
+                f"startingVersion {since} is not there yet: the newest snapshot is {head}, and a feed may begin at "
+                f"{head + 1} at the latest",
+                head=head,
+                start=since,
             )
         return SnapshotId(since - 1)
 

@@ -1,1 +1,28 @@
-"""Run streams into and out of a DuckLake: the command line and, later, jobs, metrics and maintenance."""
+"""Run streams into and out of a DuckLake: sessions, a driver's end, the command line and, later, jobs and metrics.
+
+from ducklake_streaming import make_session, run_until_stopped
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ducklake_streaming.session import make_session
+    from ducklake_streaming.stopping import run_until_stopped
+
+    __version__: str
+
+__all__ = ["make_session", "run_until_stopped"]
+
+_MODULES = {"make_session": "session", "run_until_stopped": "stopping"}
+
+
+def __getattr__(name: str) -> Any:  # Any: fixed by Python
+    """Import what is asked for: the command line shows its help without Spark."""
+    if name == "__version__":
+        return import_module("ducklake_core.version").package_version()
+    if name not in __all__:
+        raise AttributeError(name)
+    return getattr(import_module(f"ducklake_streaming.{_MODULES[name]}"), name)

@@ -7,10 +7,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from ducklake_core.errors import DuckLakeError
+from ducklake_core.version import package_version
 from ducklake_streaming.demo.place import PLACES, DemoError
 from ducklake_streaming.demo.run import Demo, run_demo
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ducklake-stream", description="Stream into and out of a DuckLake.")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version('ducklake-streaming')}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {package_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_demo(commands.add_parser("demo", help="stream into a new lake with Spark, and show it"))
     return parser

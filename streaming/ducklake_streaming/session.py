@@ -10,7 +10,10 @@ import os
 import sys
 from collections.abc import Mapping
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+
+from ducklake_streaming.java import require_java
 
 PYTHON_VARIABLE = "PYSPARK_PYTHON"
 
@@ -47,6 +50,7 @@ def make_session(
     """Return Spark's session, made with our settings and then the caller's, which win.
 
     `master` None: as `spark-submit` or Spark's defaults say. Tasks run this Python unless PYSPARK_PYTHON names one.
+    Raises InvalidInput that says what to install when Spark finds no Java that it can run on.
     """
     use_this_python()
     builder = SparkSession.builder.appName(app_name)
@@ -54,7 +58,12 @@ def make_session(
         builder = builder.master(master)
     for name, value in {**session_settings(local_checkpoints=local_checkpoints), **(settings or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() == "JAVA_GATEWAY_EXITED":  # asked only now: Spark may find a Java by its own settings
+            require_java()
+        raise
 
 
 def use_this_python() -> None:

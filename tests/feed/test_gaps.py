@@ -154,9 +154,9 @@ def lake(catalog: Catalog, oracle: Oracle) -> Iterator[Lake]:
         yield lake
 
 
-def read_what_is_left(lake: Lake, start: int, end: int) -> tuple[Events, list[str]]:
+def read_what_is_left(lake: Lake, start: int, end: int) -> tuple[Events, list[SnapshotsExpired]]:
     version = lake.table("u").version
-    losses: list[str] = []
+    losses: list[SnapshotsExpired] = []
     span = SnapshotSpan(SnapshotId(start), SnapshotId(end))
     request = FeedRequest(version, version.columns, span, accept_loss=True)
     task = list_changes(lake.database, request, on_loss=losses.append)
@@ -181,8 +181,8 @@ def test_who_accepts_the_loss_reads_the_snapshots_that_are_left(
     # What a lost snapshot did, and the rows of whole files that the one after it has deleted.
     assert {event.snapshot for event in missing} <= {*expired, *(i + 1 for i in expired)}
     assert not left - before
-    [message] = losses
-    assert f"after snapshot 0 up to {HEAD}" in message
+    [error] = losses
+    assert f"after snapshot 0 up to {HEAD}" in error.message
 
 
 def test_who_accepts_a_loss_is_told_of_none_when_there_is_none(lake: Lake, oracle: Oracle) -> None:

@@ -1,6 +1,8 @@
 """Creating and opening lakes: what is found at an address, and how clearly it is said."""
 
 import socket
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,11 @@ def test_nothing_there(tmp_path: Path) -> None:
         Lake.open(f"sqlite:///{tmp_path}/nothing.sqlite")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("package", ["ducklake_core", "ducklake_sinks", "ducklake_sources", "ducklake_streaming"])
+def test_each_package_has_the_version(package: str) -> None:
+    assert import_module(package).__version__ == version("ducklake-streaming")
 
 
 def test_a_database_without_a_lake(catalog: Catalog) -> None:
@@ -93,6 +100,17 @@ def test_metadata_that_lacks_something(
 
     with pytest.raises(error, match=message):
         Lake.open(catalog.url)
+
+
+def test_hadoops_name_of_a_storage_is_no_other_data_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ducklake_core.files.storage._filesystem", lambda *_: None)  # in place of the network
+    url = f"sqlite:///{tmp_path}/l.sqlite"
+    Lake.create(url, "s3://bucket/lake").close()
+
+    with Lake.open(url, data_path="s3a://bucket/lake") as lake:
+        assert lake.data_path == "s3a://bucket/lake/"
+    with pytest.raises(DataPathMismatch):
+        Lake.open(url, data_path="gs://bucket/lake")
 
 
 def test_a_data_path_that_is_not_the_lakes(catalog: Catalog, tmp_path: Path) -> None:

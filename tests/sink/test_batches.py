@@ -2,6 +2,7 @@
 
 import json
 import logging
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -179,7 +180,76 @@ def test_each_batch_is_told_in_one_line(
         assert part in first
     assert "collect_ms=" in first
     assert "commit_ms=" in first
-    assert second.startswith("batch_replayed")
+    assert second.startswith("batch_replayed stream=s batch=0")
+    assert "nothing was written" in second
+    assert "sink.append(df)" in second
+    assert [record.levelname for record in caplog.records if record.name == "ducklake_sinks"] == ["INFO", "WARNING"]
+
+
+@pytest.mark.parametrize("where", ["when it begins", "at its rows", "at its commit"])
+def test_batch_that_fails_is_told_in_one_line(
+    spark: SparkSession, make_sink: MakeSink, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    sink = make_sink()
+    sink(frame(spark, 1), 0)
+    caplog.clear()
+    bad = {"when it begins": frame(spark, 1), "at its commit": spark.range(1).selectExpr("'x' AS id")}
+    at_rows = spark.range(1).selectExpr("raise_error('no\\nluck') AS id")
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 # of Spark or ours: what is said of it counts
+        sink(bad.get(where, at_rows), 7 if where == "when it begins" else 1)
+
+    [line] = [message for message in caplog.messages if message.startswith("batch_failed")]
+    assert f"stream=s batch={7 if where == 'when it begins' else 1} error=" in line
+    assert "\n" not in line
+
+
+def test_frames_are_appended_without_a_number(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    sink = make_sink(stream=None, inline_rows=100)
+
+    first = sink.append(frame(spark, 10))
+    second = sink.append(frame(spark, 3000))
+    third = sink.append(frame(spark, 10), "main.others")
+    nothing = sink.append(frame(spark, 0))
+
+    with Lake.open(catalog.url) as lake:
+        assert lake.table("main.events").count() == 3010
+        assert lake.table("main.others").count() == 10
+        assert lake.ledger_entry("s") is None
+        ids = [result.snapshot.snapshot_id for result in (first, second, third) if result.snapshot is not None]
+        assert ids == [snapshot.snapshot_id for snapshot in lake.snapshots()][1:]
+    assert nothing.snapshot is None
+    check_lake(catalog, orphans=0)
+
+
+def test_append_within_a_batch_is_refused(spark: SparkSession, make_sink: MakeSink, tmp_path: Path) -> None:
+    sink = make_sink()
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+
+    def write(rows: DataFrame, _: int) -> None:
+        sink.append(rows)
+
+    writer = stream.writeStream.foreachBatch(write).trigger(once=True)
+
+    with pytest.raises(Exception, match="outside of a streaming query"):
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+
+
+@pytest.mark.parametrize("rows", [0, 10, 3000])
+def test_rows_are_replaced_in_one_snapshot(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, rows: int, oracle: Oracle
+) -> None:
+    sink = make_sink(inline_rows=100)
+    sink.append(frame(spark, 2000))
+    sink.append(frame(spark, 10))
+
+    sink.replace(frame(spark, rows))
+
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*), count(DISTINCT id) FROM events") == [(rows, rows)]
+    with Lake.open(catalog.url) as lake:
+        assert len(lake.snapshots()) == 4  # the empty lake, two appends, and this
+    check_lake(catalog, orphans=0)
 
 
 def test_sink_without_a_stream_says_what_helps(spark: SparkSession, make_sink: MakeSink) -> None:

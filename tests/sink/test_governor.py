@@ -1,10 +1,13 @@
 """Inlined rows are flushed beside the stream: by number, size, age and deletes, and never at a batch's expense."""
 
+import json
+import logging
 import random
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
@@ -14,6 +17,8 @@ from ducklake_core.errors import CommitConflict
 from ducklake_core.model import FlushResult
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.governor import FlushGovernor
+from ducklake_sinks.options import parse_options
+from ducklake_sinks.own_tables import tables_of_stream
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.waiting import wait_until
@@ -124,7 +129,12 @@ def test_catalog_that_is_away_is_tried_again(
         append(lake, governor, 1)
         wait_until(lambda: inlined(lake) == 0)
 
-    assert [record.getMessage() for record in caplog.records].count("flush_failed") == 2
+    said = [record for record in caplog.records if record.getMessage().startswith("flush_failed")]
+    assert [record.getMessage() for record in said] == [
+        'flush_failed times=1 error="OSError: away"',
+        'flush_failed times=2 error="OSError: away"',
+    ]
+    assert [record.exc_info is not None for record in said] == [True, False]
 
 
 def test_catalog_that_is_away_is_not_asked_again_at_once(
@@ -181,3 +191,61 @@ def test_batch_waits_for_a_flush_that_is_far_behind_and_no_longer_than_its_budge
         may_open.set()
         wait_until(lambda: inlined(lake) == 0)
         wait_until(lambda: governor.wait_if_behind() < 0.1)
+
+
+# ---------------------------------------------------------------------------------- what an earlier run has left
+
+
+def leave_inlined(lake: Lake, table: str, stream: str | None) -> datetime:
+    """Inline a row as a stream would, and return when."""
+    if table not in {found.name for found in lake.tables()}:
+        lake.create_table(table, {"id": "int64"})
+        lake.set_option("data_inlining_row_limit", 1000, table=table)
+    with lake.transaction(extra_info=None if stream is None else json.dumps({"stream": stream})) as tx:
+        tx.append(table, {"id": [1]})
+    return lake.snapshots()[-1].snapshot_time
+
+
+def test_tables_that_a_stream_wrote_to_before_are_flushed_by_age_although_nothing_comes(
+    catalog: Catalog, lake: Lake
+) -> None:
+    options = parse_options({"catalog": catalog.url, "table": "main.events", "on_bad_row": "quarantine"})
+    leave_inlined(lake, "main.events", None)
+    leave_inlined(lake, "main.events_dead_letters", None)
+    leave_inlined(lake, "main.routed", "mine")
+    leave_inlined(lake, "main.of_others", "another")
+    last = leave_inlined(lake, "main.by_hand", None)
+    now = [last]
+    find, open_lake = partial(tables_of_stream, options), partial(Lake.open, catalog.url)
+
+    with closing(FlushGovernor(FlushPolicy(age="30s"), open_lake, find, lambda: now[0])) as governor:
+        governor.watch_stream("mine")
+        wait_until(lambda: governor.checks == 3)  # all are young
+        assert governor.flushes == 0
+        now[0] += timedelta(seconds=31)
+        governor.note("main.events", 0, 0)  # a batch without rows, and the thread looks
+        wait_until(lambda: governor.flushes == 3)
+
+    left = {table.name: lake.inlined_state(table.name).rows for table in lake.tables()}
+    assert {name for name, rows in left.items() if rows} == {"main.of_others", "main.by_hand"}
+
+
+def test_stream_begins_to_be_watched_before_its_lake_is_there(catalog: Catalog) -> None:
+    with closing(FlushGovernor(FlushPolicy(rows=1), partial(Lake.open, catalog.url))) as governor:
+        governor.watch_stream("mine")
+        with Lake.create(catalog.url, catalog.data_path) as lake:
+            lake.create_table("main.events", {"id": "int64"})
+            append(lake, governor, 1)
+            wait_until(lambda: inlined(lake) == 0)
+
+
+def test_flush_is_said_once_with_its_facts(catalog: Catalog, lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    with govern(catalog, rows=2) as governor:
+        append(lake, governor, 2)
+        wait_until(lambda: governor.flushes == 1)
+
+    [line] = [message for message in caplog.messages if message.startswith("flushed")]
+    for part in ("table=main.events", "rows=2", "files=1", "snapshot=3", "bytes=", "milliseconds="):
+        assert part in line

@@ -1,6 +1,7 @@
 """Rows that a table cannot hold: the batch fails, or they are kept with the reason, in the same snapshot."""
 
 import json
+import logging
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +66,24 @@ def test_bad_rows_are_kept_in_the_same_snapshot(
     assert "forbids nulls" in letters[1][3]
     assert len(strict_table.query("SELECT * FROM ducklake_snapshot")) == before + 2
     check_lake(strict_table, orphans=0)
+
+
+@SIZES
+@pytest.mark.usefixtures("strict_table")
+def test_dead_letters_are_counted_and_warned_of(
+    spark: SparkSession, make_sink: MakeSink, rows: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="ducklake_sinks")
+    sink = make_sink(inline_rows=50, on_bad_row="quarantine")
+
+    sink(poisoned(spark, rows), 0)
+    sink.append(poisoned(spark, rows))
+
+    warned = [record for record in caplog.records if record.getMessage().startswith("rows_quarantined")]
+    assert {record.levelname for record in warned} == {"WARNING"}
+    assert "stream=s batch=0 table=main.events rows=2 kept_in=main.events_dead_letters reason=" in caplog.text
+    told = [message for message in caplog.messages if message.startswith("batch_committed")]
+    assert [f"rows={rows - 2} dead_letters=2" in message for message in told] == [True, True]
 
 
 def test_batches_without_bad_rows_need_no_dead_letters(

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
-from ducklake_core.errors import CommitConflict, DuckLakeError, SchemaMismatch
+from ducklake_core.errors import CommitConflict, DuckLakeError, NoLakeFound, SchemaMismatch
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.sinks import MakeSink
@@ -167,3 +167,10 @@ def test_table_with_odd_names_is_written(
 def test_duplicate_columns_are_refused(spark: SparkSession, make_sink: MakeSink) -> None:
     with pytest.raises(DuckLakeError, match="two columns"):
         make_sink()(spark.range(3).selectExpr("id", "id AS ID"), 0)
+
+
+def test_sink_that_finds_no_lake_says_that_it_can_make_one(spark: SparkSession, make_sink: MakeSink) -> None:
+    sink = make_sink(data_path=None)
+
+    with pytest.raises(NoLakeFound, match="give the sink data_path='…'"):
+        sink.append(spark.range(1))

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ducklake_core.log_lines import log_event
+from ducklake_core.log_lines import RepeatedFailures, log_event, one_line
 
 log = logging.getLogger("tests.log_lines")
 
@@ -41,3 +41,32 @@ def test_a_level_that_is_off_costs_no_text() -> None:
             raise AssertionError
 
     log_event(log, logging.DEBUG, "seen", value=Unprintable())
+
+
+def test_a_failure_that_repeats_is_said_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    failures = RepeatedFailures(log, "flush_failed")
+
+    for _ in range(130):
+        failures.add(OSError("away"), "t", table="t")
+
+    said = [int(message.split("times=")[1].split()[0]) for message in caplog.messages]
+    assert said == [1, 2, 4, 8, 16, 32, 64, 128]
+    assert [record.exc_info is not None for record in caplog.records] == [True] + 7 * [False]
+    assert failures.end("t") == 130
+    failures.add(OSError("away"), "t", table="t")
+    failures.add(ValueError("another"), "t", table="t")
+    assert caplog.messages[-2:] == [
+        'flush_failed table=t times=1 error="OSError: away"',
+        'flush_failed table=t times=1 error="ValueError: another"',
+    ]
+
+
+def test_an_error_of_a_task_is_told_by_what_its_traceback_ends_with() -> None:
+    text = (
+        "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    raise\nerrors.SchemaMismatch: no column\n'
+        "\tat org.apache.spark.Task\n"
+    )
+
+    assert one_line(RuntimeError(text)) == "RuntimeError: errors.SchemaMismatch: no column"

@@ -1,7 +1,9 @@
 """Settings of a Spark session, without Spark."""
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,15 @@ def test_tasks_run_the_python_that_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     use_this_python()
 
     assert os.environ[PYTHON_VARIABLE] == "/opt/python"
+
+
+def test_session_without_java_says_what_to_install(tmp_path: Path) -> None:
+    code = "from ducklake_streaming import make_session; make_session('x', 'local[1]')"
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    environment.pop("SPARK_REMOTE", None)
+
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment)
+
+    assert ended.returncode == 1
+    assert "InvalidInput: Spark needs Java 17 or newer, and none was found (JAVA_HOME is" in ended.stderr
+    assert "sudo apt-get install openjdk-17-jre-headless" in ended.stderr

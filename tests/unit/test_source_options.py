@@ -1,6 +1,7 @@
 """What a read is told is checked at once, all of it, before anything is opened."""
 
 import pickle
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -9,7 +10,15 @@ from hypothesis import strategies as st
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.plan.change_types import ChangeType
-from ducklake_sources.options import Start, check_stream, check_table_read, parse_options
+from ducklake_sinks.options import SinkOptions
+from ducklake_sources.options import (
+    SINK_ARGUMENTS,
+    SourceOptions,
+    Start,
+    check_stream,
+    check_table_read,
+    parse_options,
+)
 
 LAKE = {"catalog": "sqlite:///nowhere.sqlite", "table": "main.events"}
 SECRET = "hunter2"  # noqa: S105 # what must not be seen
@@ -155,3 +164,22 @@ def test_no_secret_is_shown(catalog: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_options({"catalog": catalog, "table": "a.b.c", "odd": SECRET[:3]})
     assert SECRET not in str(caught.value)
+
+
+def test_argument_of_the_sink_is_called_that() -> None:
+    with pytest.raises(InvalidInput, match="'mergeSchema' is no option of reads: it is the argument merge_schema of"):
+        parse_options({**LAKE, "mergeSchema": "true"})
+
+
+def test_every_argument_of_the_sink_is_known_by_its_name() -> None:
+    arguments = {f.name for f in fields(SinkOptions)}
+
+    assert arguments - {f.name for f in fields(SourceOptions)} <= set(SINK_ARGUMENTS)
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "checkpointLocation", "inferSchema", "ignoreChanges", "url"])
+def test_nothing_is_proposed_that_is_not_near(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_options({**LAKE, name: "1"})
+
+    assert "did you mean" not in str(caught.value)

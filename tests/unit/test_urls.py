@@ -18,6 +18,18 @@ def test_a_sqlite_file_by_url_and_by_attach_string(text: str) -> None:
     assert url.url.database == "/lakes/l.sqlite"
 
 
+def test_a_sqlite_file_is_shown_as_users_write_it() -> None:
+    assert CatalogUrl.parse("sqlite:////lakes/l.sqlite").shown == "sqlite:////lakes/l.sqlite"
+
+
+@pytest.mark.parametrize(
+    "text", ["sqlite://lake.sqlite", "sqlite://data/lake.sqlite", "ducklake:sqlite://data/l.sqlite"]
+)
+def test_a_sqlite_url_with_a_host_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="three slashes before a relative path, four before an absolute one"):
+        CatalogUrl.parse(text)
+
+
 def test_a_relative_sqlite_file_is_made_absolute_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -40,7 +52,7 @@ def test_postgresql_by_url_and_by_attach_string(text: str) -> None:
 
     assert url.url.render_as_string(hide_password=False) == "postgresql+psycopg://joe:secret@db:5433/lake"
     assert url.metadata_schema == "meta"
-    assert "secret" not in url.shown
+    assert url.shown == "postgresql://joe:***@db:5433/lake"
 
 
 def test_other_conninfo_settings_are_kept() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -21,7 +20,9 @@ from ducklake_core.errors import (
     LakeExists,
     NoLakeFound,
 )
+from ducklake_core.spec.paths import same_storage
 from ducklake_core.spec.versions import CURRENT, Feature, FormatVersion
+from ducklake_core.version import package_version
 
 
 def create_lake(database: Database, data_path: str) -> str:
@@ -77,7 +78,8 @@ def normalize_data_path(data_path: str) -> str:
 def _settle_data_path(database: Database, stored: str, wanted: str | None, *, override: bool) -> str:
     if wanted is None:
         return normalize_data_path(stored)
-    if normalize_data_path(wanted) != normalize_data_path(stored) and not override:
+    is_same = same_storage(normalize_data_path(wanted)) == same_storage(normalize_data_path(stored))
+    if not is_same and not override:
         raise DataPathMismatch(
             f"the lake at '{database.url.shown}' keeps its files in '{stored}', not in '{wanted}': leave data_path out "
             "or use override_data_path if they were moved",
@@ -108,7 +110,12 @@ def _birth_statements(database: Database, data_path: str, main_uuid: UUID) -> li
     schema = database.url.metadata_schema
     statements = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []
     statements += [Statement(CreateTable(table)) for table in t.metadata.tables.values()]
-    facts = {"version": CURRENT.text, "created_by": _created_by(), "data_path": data_path, "encrypted": "false"}
+    facts = {
+        "version": CURRENT.text,
+        "created_by": f"ducklake-streaming {package_version()}",
+        "data_path": data_path,
+        "encrypted": "false",
+    }
     metadata = [{"key": key, "value": value, "scope": None, "scope_id": None} for key, value in facts.items()]
     snapshot = {
         "snapshot_id": 0,
@@ -140,13 +147,6 @@ def _birth_statements(database: Database, data_path: str, main_uuid: UUID) -> li
         Statement(insert(t.ducklake_snapshot_changes), [changes]),
         Statement(insert(t.ducklake_schema), [main]),
     ]
-
-
-def _created_by() -> str:
-    try:
-        return f"ducklake-streaming {version('ducklake-streaming')}"
-    except PackageNotFoundError:  # run from a source tree
-        return "ducklake-streaming"
 
 
 def _not_a_catalog(database: Database, error: Exception) -> CorruptCatalog:

@@ -35,6 +35,7 @@ from ducklake_core.errors import (
     TerminalError,
     TransientError,
 )
+from ducklake_core.log_lines import log_event
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SnapshotId, TableId, TableVersion
 from ducklake_core.plan.commit import HeadState, changes_of, plan_commit
 from ducklake_core.plan.conflicts import find_conflict, mark_renames
@@ -169,7 +170,7 @@ class Committer:
             own = next((a.snapshot for a in attempted if _made(a, staged.epoch, entry)), None)
             if own is not None:
                 return CommitResult(own)  # a COMMIT whose reply was lost has landed
-            log.info("epoch_replayed", extra={"epoch": staged.epoch.batch_id, "stream": staged.epoch.stream})
+            log_event(log, logging.INFO, "epoch_replayed", stream=staged.epoch.stream, batch=staged.epoch.batch_id)
             return CommitResult(None, replayed=True)
         if staged.epoch is None:
             own = _find_own(session, staged.info, head.snapshot, attempted)

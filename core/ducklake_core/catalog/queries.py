@@ -44,6 +44,12 @@ def head(t: CatalogTables) -> Select[Any]:
 
 
 @cache
+def oldest(t: CatalogTables) -> Select[Any]:
+    """The oldest snapshot that has not expired."""
+    return select(t.ducklake_snapshot).order_by(t.ducklake_snapshot.c.snapshot_id).limit(1)
+
+
+@cache
 def head_and_base(t: CatalogTables) -> Select[Any]:
     """The head, then the snapshot with the id bound as `base`, unless that is the head or has expired."""
     s, every = t.ducklake_snapshot, t.ducklake_snapshot.alias("every")
@@ -84,6 +90,12 @@ def snapshots(t: CatalogTables) -> Select[Any]:
     s, c = t.ducklake_snapshot, t.ducklake_snapshot_changes
     columns = (s, c.c.changes_made, c.c.author, c.c.commit_message, c.c.commit_extra_info)
     return select(*columns).select_from(s.outerjoin(c, s.c.snapshot_id == c.c.snapshot_id)).order_by(s.c.snapshot_id)
+
+
+@cache
+def snapshots_since(t: CatalogTables) -> Select[Any]:
+    """The same of those not before the time bound as `time`."""
+    return snapshots(t).where(t.ducklake_snapshot.c.snapshot_time >= bindparam("time"))
 
 
 @cache

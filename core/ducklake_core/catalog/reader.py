@@ -71,7 +71,7 @@ def read_snapshot(session: Session, at: int | datetime | None) -> Snapshot:
     else:
         rows = session.query(queries.snapshot_by_id(session.tables), snapshot=_snapshot_id(at))
     if not rows:
-        raise ObjectNotFound(f"there is no snapshot at '{at}': it never was, or it has expired", at=at)
+        raise _no_snapshot(session, f"there is no snapshot at '{at}'", at)
     return snapshot_of(rows[0])
 
 
@@ -82,8 +82,27 @@ def read_first_snapshot(session: Session, since: int | datetime) -> int:
     moment = since if since.tzinfo else since.replace(tzinfo=UTC)
     rows = session.query(queries.snapshot_since_time(session.tables), time=moment)
     if not rows:
-        raise ObjectNotFound(f"there is no snapshot at or after '{since}'", at=since)
+        raise _no_snapshot(session, f"there is no snapshot at or after '{since}'", since)
     return snapshot_of(rows[0]).snapshot_id
+
+
+def _no_snapshot(session: Session, found: str, at: int | datetime) -> ObjectNotFound:
+    """Return the error for a snapshot that is not there, with the range of those that are."""
+    oldest, head = snapshot_of(session.query(queries.oldest(session.tables))[0]), read_head(session)
+    shown = [f"{one.snapshot_id} of {one.snapshot_time:%Y-%m-%d %H:%M:%S.%f} UTC" for one in (oldest, head)]
+    reason = "it never was, or it has expired" if _is_before(at, head) else "that is still to come"
+    return ObjectNotFound(
+        f"{found}: {reason}; the oldest that can be read is {shown[0]}, the newest {shown[1]}",
+        at=at,
+        oldest=oldest.snapshot_id,
+        head=head.snapshot_id,
+    )
+
+
+def _is_before(at: int | datetime, head: Snapshot) -> bool:
+    if isinstance(at, datetime):
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)) <= head.snapshot_time
+    return int(at) <= head.snapshot_id
 
 
 def _snapshot_id(at: int) -> int:
@@ -93,8 +112,12 @@ def _snapshot_id(at: int) -> int:
         raise InvalidInput(f"{at!r} is no snapshot: give its id, a datetime, or None for the newest", at=at) from None
 
 
-def read_snapshots(session: Session) -> list[Snapshot]:
-    return [snapshot_of(row) for row in session.query(queries.snapshots(session.tables))]
+def read_snapshots(session: Session, since: datetime | None = None) -> list[Snapshot]:
+    """Return every snapshot, or those not before a time (in UTC without a zone)."""
+    if since is None:
+        return [snapshot_of(row) for row in session.query(queries.snapshots(session.tables))]
+    moment = since if since.tzinfo else since.replace(tzinfo=UTC)
+    return [snapshot_of(row) for row in session.query(queries.snapshots_since(session.tables), time=moment)]
 
 
 def snapshot_of(row: Row) -> Snapshot:

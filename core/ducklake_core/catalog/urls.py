@@ -30,9 +30,10 @@ class CatalogUrl:
 
     @property
     def shown(self) -> str:
-        """The URL without its passwords."""
+        """The URL as users write it, without its passwords and without the driver that we chose."""
         hidden = {key: "***" if "password" in key.lower() else value for key, value in self.url.query.items()}
-        return self.url.set(query=hidden).render_as_string(hide_password=True)
+        plain = self.url.set(drivername=self.url.get_backend_name(), query=hidden)
+        return plain.render_as_string(hide_password=True)
 
     @classmethod
     def parse(cls, text: str, metadata_schema: str | None = None) -> CatalogUrl:
@@ -87,6 +88,11 @@ def _conninfo_url(conninfo: str) -> URL:
 
 
 def _sqlite_url(url: URL) -> URL:
+    if url.host:
+        raise InvalidInput(
+            f"a SQLite catalog is a file, and '{url.host}' stands where a URL has its host: write three slashes before "
+            "a relative path, four before an absolute one, as in 'sqlite:///lake.sqlite' and 'sqlite:////data/lake.sqlite'"
+        )
     if not url.database or url.database == ":memory:":
         raise InvalidInput(
             "a lake needs a catalog that outlives the process: name a file, as in 'sqlite:///lake.sqlite'"

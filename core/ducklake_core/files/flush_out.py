@@ -19,8 +19,9 @@ from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_par
 from ducklake_core.files.delete_files import write_delete_file
 from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
 from ducklake_core.files.parquet_form import find_unwritable
-from ducklake_core.files.storage import Storage
+from ducklake_core.files.storage import Storage, hide_password
 from ducklake_core.files.written import WrittenFiles
+from ducklake_core.log_lines import log_event
 from ducklake_core.model import NewDeleteFile, SnapshotId
 from ducklake_core.plan.flush import FlushedFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
@@ -51,8 +52,9 @@ class FlushWriter:
         for flushing in self._open.values():
             try:
                 flushing.file.__exit__(kind, error, _)
-            except Exception:  # noqa: BLE001 # must not hide the first error, nor keep the others from being closed
-                log.warning("file_not_closed", extra={"path": flushing.file.full_path})
+            except Exception as error_at_end:  # noqa: BLE001 # must not hide the first error, nor keep others open
+                path = hide_password(flushing.file.full_path)
+                log_event(log, logging.WARNING, "file_not_closed", path=path, error=error_at_end)
         self._written.__exit__(kind, error, _)
 
     def write(self, rows: pa.Table, row_ids: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:

@@ -23,6 +23,7 @@ import pyarrow.fs as pafs
 
 from ducklake_core.errors import InvalidInput, UnreadableFile, UnwritableFile
 from ducklake_core.log_lines import log_event
+from ducklake_core.spec.paths import same_storage
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Storage:
             if is_open:
                 self.remove_quietly(path)
             if isinstance(error, OSError):
-                raise UnwritableFile(f"cannot write file '{path}': {error}", path=path) from error
+                raise UnwritableFile(f"cannot write file '{hide_password(path)}': {error}", path=path) from error
             raise
 
     def exists(self, path: str) -> bool:
@@ -82,7 +83,7 @@ class Storage:
         """Return the size in bytes; raise UnreadableFile when there is no such file."""
         info = self._info(path)
         if info.type != pafs.FileType.File:
-            raise UnreadableFile(f"file '{path}' does not exist", path=path)
+            raise UnreadableFile(f"file '{hide_password(path)}' does not exist", path=path)
         return int(info.size)
 
     def files_in(self, directory: str) -> list[str]:
@@ -140,10 +141,8 @@ class Storage:
 
     def _key(self, path: str) -> str:
         """Return the path in the filesystem's own terms: without the scheme of a URL."""
-        scheme = _scheme(path)
-        if scheme == "":
-            return path
-        return path.removeprefix(f"{scheme}://")
+        _, separator, key = path.partition("://")
+        return key if separator else path
 
     def _info(self, path: str) -> pafs.FileInfo:
         try:
@@ -158,7 +157,7 @@ def hide_password(path_or_url: str) -> str:
 
 
 def _scheme(path_or_url: str) -> str:
-    scheme, separator, _ = path_or_url.partition("://")
+    scheme, separator, _ = same_storage(path_or_url).partition("://")
     return scheme.lower() if separator else ""
 
 
@@ -187,4 +186,4 @@ def unwritable_root(root: str, reason: object) -> UnwritableFile:
 
 
 def _unreadable(path: str, error: Exception) -> UnreadableFile:
-    return UnreadableFile(f"cannot open file '{path}': {error}", path=path)
+    return UnreadableFile(f"cannot open file '{hide_password(path)}': {error}", path=path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from ducklake_core.errors import CorruptCatalog, NotNullViolation, SchemaMismatc
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import leaves, plain
 from ducklake_core.spec.memo import per_object
-from ducklake_core.spec.names import fold
+from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.text import from_text, parse_literal
 from ducklake_core.spec.types import arrow_schema, arrow_type, is_list
 from ducklake_core.spec.utf8 import refuse_invalid_text
@@ -125,8 +124,8 @@ def _match_names(names: Sequence[str], columns: Sequence[Column], table_name: st
         else:
             found[column] = index
     if unknown:
-        close = get_close_matches(unknown[0], [c.name for c in columns], n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        near = nearest_name(unknown[0], [c.name for c in columns])
+        hint = f"; did you mean '{near}'?" if near else ""
         raise SchemaMismatch(f"table '{table_name}' has no columns {_quoted(unknown)}{hint}", columns=unknown)
     return found
 

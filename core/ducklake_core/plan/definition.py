@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 
 import pyarrow as pa
 import sqlglot
@@ -17,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.model import Column, Partitioning, PartitionKey, SortKey, SortOrder, TableVersion
-from ducklake_core.spec.names import fold, is_storable, quote_name, split_path
+from ducklake_core.spec.names import fold, is_storable, nearest_name, quote_name, split_path
 from ducklake_core.spec.partition import check_transform, parse_partition_expression
 from ducklake_core.spec.promotions import is_promotion
 from ducklake_core.spec.text import literal_text
@@ -156,8 +155,8 @@ def find_column(table: TableVersion, parts: Sequence[str]) -> Column:
         found = next((c for c in children if fold(c.name) == fold(part)), None)
         if found is None:
             names = [c.name for c in children]
-            close = get_close_matches(part, names, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names) or 'none'}"
+            near = nearest_name(part, names)
+            hint = f"did you mean '{near}'?" if near else f"there are {', '.join(names) or 'none'}"
             raise ObjectNotFound(
                 f"table '{table.qualified_name}' has no column '{'.'.join(parts[: depth + 1])}'; {hint}"
             )

@@ -6,7 +6,6 @@ What is not supported is refused by name, never ignored: a filter decides which 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TypeAlias
 
 import sqlglot
@@ -36,7 +35,7 @@ from ducklake_core.plan.predicates import (
     conjunction,
     disjunction,
 )
-from ducklake_core.spec.names import fold
+from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.types import parse_type
 
 SUPPORTED = (
@@ -268,9 +267,9 @@ def _named(name: str, columns: Columns, what: str) -> Column:
     for column in columns:
         if fold(column.name) == fold(name):
             return column
-    close = get_close_matches(fold(name), [fold(c.name) for c in columns], n=1)
-    known = [c.name for c in columns if not close or fold(c.name) == close[0]]
-    hint = f"did you mean '{known[0]}'?" if close else "there are " + ", ".join(f"'{name}'" for name in known)
+    near = nearest_name(fold(name), [fold(c.name) for c in columns])
+    known = [c.name for c in columns if near is None or fold(c.name) == near]
+    hint = f"did you mean '{known[0]}'?" if near else "there are " + ", ".join(f"'{name}'" for name in known)
     raise InvalidInput(f"there is no {what} '{name}'; {hint}")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from string import ascii_lowercase, ascii_uppercase
 
 from ducklake_core.errors import InvalidInput
@@ -65,3 +67,12 @@ def check_name(name: str, noun: str) -> None:
 def is_storable(text: str) -> bool:
     """Tell whether every catalog can hold a text: it has no NUL, and no half of a character (a lone surrogate)."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant; None when none is near enough to be proposed.
+
+    Of a short name a slip of the hand takes a larger share.
+    """
+    cutoff = 0.6 if len(name) <= 5 else 0.78
+    return next(iter(get_close_matches(name, list(names), n=1, cutoff=cutoff)), None)

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SchemaId, TableId
+from ducklake_core.spec.names import nearest_name
+from ducklake_core.spec.quantities import parse_size
 
 DEFAULT_ROW_LIMIT = 10  # the reference's
 
 Scope = tuple[str | None, int | None]  # (None, None), ("schema", id) or ("table", id)
 Options = Mapping[Scope, Mapping[str, str]]
 
-_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12} | {
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "tib": 2**40,
-}
-
 
 def normalize_option(name: str, value: object) -> str:
     """Return the text of an option's value as the reference stores it; refuse what it would not understand."""
     parse = _PARSERS.get(name.lower())
     if parse is None:
-        close = get_close_matches(name.lower(), _PARSERS, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(_PARSERS)}"
+        near = nearest_name(name.lower(), _PARSERS)
+        hint = f"did you mean '{near}'?" if near else f"known are {', '.join(_PARSERS)}"
         raise InvalidInput(f"unknown option '{name}'; {hint}", option=name)
     try:
         return parse(value)
@@ -60,11 +53,10 @@ def _count(value: object) -> str:
 
 
 def _size(value: object) -> str:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
-    unit = (match.group(2).lower() or "b") if match else ""
-    if match is None or unit not in _UNITS:
-        raise ValueError("a size such as 1048576 or '128MB' is needed")
-    return str(int(float(match.group(1)) * _UNITS[unit]))
+    try:
+        return str(parse_size(value, least=0))
+    except ValueError as error:
+        raise ValueError(f"{error} is needed") from None
 
 
 def _flag(value: object) -> str:

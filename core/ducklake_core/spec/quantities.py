@@ -1,4 +1,4 @@
-"""Sizes and times as people write them: `64MB`, `5m`. Pure."""
+"""Sizes and times as people write them: `64MB`, `5m`, `5 minutes`. Pure."""
 
 from __future__ import annotations
 
@@ -6,23 +6,49 @@ import re
 from datetime import timedelta
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
-_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-def parse_size(value: object) -> int:
-    """Return a number of bytes from a number or a text such as `64MB`; raise ValueError."""
+def _by_word(*units: tuple[float, str]) -> dict[str, float]:
+    """Return how much each word is worth; words of one unit are separated by spaces."""
+    return {word: worth for worth, words in units for word in words.split()}
+
+
+_SIZES = {"": 1.0} | _by_word(
+    (1, "b byte bytes"),
+    (10**3, "kb kilobyte kilobytes"),
+    (10**6, "mb megabyte megabytes"),
+    (10**9, "gb gigabyte gigabytes"),
+    (10**12, "tb terabyte terabytes"),
+    (2**10, "kib kibibyte kibibytes"),
+    (2**20, "mib mebibyte mebibytes"),
+    (2**30, "gib gibibyte gibibytes"),
+    (2**40, "tib tebibyte tebibytes"),
+)
+_SECONDS = {"": 1.0} | _by_word(
+    (0.001, "ms milli millis millisecond milliseconds"),
+    (1, "s sec secs second seconds"),
+    (60, "m min mins minute minutes"),
+    (3600, "h hr hrs hour hours"),
+    (86400, "d day days"),
+    (7 * 86400, "w week weeks"),
+)
+
+
+def parse_size(value: object, *, least: int = 1) -> int:
+    """Return a number of bytes from a number or a text such as `64MB` or `64 megabytes`; raise ValueError."""
     match = _QUANTITY.fullmatch(str(value))
-    if match is None or match.group(2).lower() not in _SIZES or float(match.group(1)) <= 0:
-        raise ValueError("a size such as 1048576 or '64MB'")
-    return int(float(match.group(1)) * _SIZES[match.group(2).lower()])
+    worth = None if match is None else _SIZES.get(match.group(2).lower())
+    size = -1 if match is None or worth is None else int(float(match.group(1)) * worth)
+    if size < least:
+        raise ValueError("a size such as 1048576, '64MB' or '64 MiB'")
+    return size
 
 
 def parse_duration(value: object) -> timedelta:
-    """Return a time from seconds or a text such as `5m`; raise ValueError."""
+    """Return a time from seconds or a text such as `5m` or `5 minutes`; raise ValueError."""
     if isinstance(value, timedelta):
         return value
     match = _QUANTITY.fullmatch(str(value))
     if match is None or match.group(2).lower() not in _SECONDS:
-        raise ValueError("a number of seconds or a text such as '90s', '5m' or '1h'")
+        raise ValueError("a number of seconds or a text such as '90s', '5m' or '5 minutes'")
     return timedelta(seconds=float(match.group(1)) * _SECONDS[match.group(2).lower()])

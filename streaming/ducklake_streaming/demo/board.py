@@ -14,7 +14,7 @@ from typing import Any
 from ducklake_core import Lake
 from ducklake_streaming.demo.place import Place
 
-SINK_LOGGER = "ducklake_sinks"
+LOGGERS = ("ducklake_sinks", "ducklake_core")
 WIDTH = 14
 
 
@@ -53,17 +53,19 @@ class Board(logging.Handler):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the sink's log lines, and keep them from appearing twice."""
-        logger = logging.getLogger(SINK_LOGGER)
-        before = logger.level, logger.propagate
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        logger.addHandler(self)
+        """Take the log lines of sink and core, and keep them from appearing twice."""
+        loggers = [logging.getLogger(name) for name in LOGGERS]
+        before = [(logger.level, logger.propagate) for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+            logger.addHandler(self)
         try:
             yield
         finally:
-            logger.removeHandler(self)
-            logger.level, logger.propagate = before
+            for logger, (level, propagate) in zip(loggers, before, strict=True):
+                logger.removeHandler(self)
+                logger.level, logger.propagate = level, propagate
 
     def emit(self, record: logging.LogRecord) -> None:
         event, _, _ = record.getMessage().partition(" ")

@@ -1,13 +1,11 @@
-"""Where the demonstration happens: a directory that is ours alone, the lake's catalog in it, and Java for Spark."""
+"""Where the demonstration happens: a directory that is ours alone, and the lake's catalog in it."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +24,6 @@ MARKER = "made-by-ducklake-stream-demo"
 DATABASE = "lake"
 SERVER = "postgres"  # the folder, or link, of the demonstration's own server
 SOCKET_PORT = 5432  # only names the socket: the server listens on no network
-OLDEST_JAVA = 17
 
 
 class DemoError(Exception):
@@ -90,28 +87,6 @@ def postgres_place(directory: Path) -> Iterator[Place]:
 
 
 PLACES = {"sqlite": sqlite_place, "postgres": postgres_place}
-
-
-def require_java() -> None:
-    """See that Spark finds a Java it can run on."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(Path(home) / "bin" / "java" if home else "java")
-    said = "" if java is None else _version_text(java)
-    version = re.search(r'version "(\d+)', said)
-    if version is None or int(version[1]) < OLDEST_JAVA:
-        found = f"JAVA_HOME is {home!r}" if home else "it is looked for in JAVA_HOME and on the path"
-        raise DemoError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and none was found ({found}). Install it and try again:\n"
-            "    Debian 12, Ubuntu:     sudo apt-get install openjdk-17-jre-headless\n"
-            "    Debian 13:             sudo apt-get install openjdk-21-jre-headless\n"
-            "    Fedora, RHEL:          sudo dnf install java-21-openjdk-headless\n"
-            "    macOS with Homebrew:   brew install openjdk@17\n"
-            "or, if you have one:       export JAVA_HOME=/path/to/java"
-        )
-
-
-def _version_text(java: str) -> str:
-    return subprocess.run([java, "-version"], check=False, capture_output=True, text=True).stderr  # noqa: S603 # found on the path
 
 
 @contextmanager

@@ -18,8 +18,9 @@ from ducklake_core import Lake
 from ducklake_core.errors import ObjectNotFound
 from ducklake_sinks import DuckLakeSink, FlushPolicy
 from ducklake_streaming.demo.board import Board, how_to_open, summary
-from ducklake_streaming.demo.place import PLACES, DemoError, Place, require_java
+from ducklake_streaming.demo.place import PLACES, DemoError, Place
 from ducklake_streaming.demo.readings import read_stream
+from ducklake_streaming.java import require_java
 from ducklake_streaming.session import make_session
 
 TABLE = "main.readings"
@@ -61,7 +62,7 @@ class Demo:
 
 
 def run_demo(demo: Demo, show: Callable[[str], None]) -> None:
-    """Make the lake anew, stream into it and show what happens. Raises DemoError where it cannot be given."""
+    """Make the lake anew, stream into it and show what happens. Raises DemoError, or InvalidInput without Java."""
     require_java()
     with PLACES[demo.catalog](demo.directory) as place:
         show(f"Starting Spark{' and PostgreSQL' if place.start_again else ''}; the lake will be in {demo.directory}/.")

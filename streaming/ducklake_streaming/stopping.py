@@ -1,0 +1,115 @@
+"""Run streaming queries until the process is told to end, and end them well. Runs in the main thread of a driver.
+
+A handler that calls `query.stop()` breaks: the main thread waits for the JVM on the connection that it would use. So
+the handler only sets a flag, which the main thread looks at between short waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ducklake_core.errors import InvalidInput
+from ducklake_core.log_lines import log_event
+from ducklake_sinks import DuckLakeSink
+
+log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+POLL_SECONDS = 0.5
+
+
+def run_until_stopped(query: StreamingQuery | Sequence[StreamingQuery], *sinks: DuckLakeSink) -> None:
+    """Wait until the queries end or SIGTERM or SIGINT comes; then stop those that run, and close the sinks.
+
+    Call it as the last thing of a driver, in its main thread. On a signal it returns, so that the process ends with
+    code 0: a batch that runs is committed or is repeated by the next start, never lost or written twice. A second
+    signal ends the process at once. When a query fails, the others are stopped, and its error is raised. Sinks begin
+    to flush what earlier runs have left inlined. Handlers of before are restored.
+    """
+    queries = [query] if isinstance(query, StreamingQuery) or not isinstance(query, Sequence) else list(query)
+    with _flag_of_signals() as flag:
+        try:
+            _start_flushing(queries, sinks)
+            while not flag.is_set and any(one.isActive for one in queries):
+                _wait(queries)
+            _raise_failure(queries)
+        finally:
+            _stop(queries, sinks, flag)
+
+
+class _Flag:
+    """Whether a signal has come, and which."""
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self.name is not None
+
+    def handle(self, number: int, _: FrameType | None) -> None:
+        if self.is_set:  # whoever sends it twice will not wait
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.name = signal.Signals(number).name
+
+
+@contextmanager
+def _flag_of_signals() -> Iterator[_Flag]:
+    if threading.current_thread() is not threading.main_thread():
+        raise InvalidInput("run_until_stopped must be called in the main thread: Python gives signals to no other")
+    flag = _Flag()
+    before = {number: signal.signal(number, flag.handle) for number in SIGNALS}
+    try:
+        yield flag
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _start_flushing(queries: Sequence[StreamingQuery], sinks: Sequence[DuckLakeSink]) -> None:
+    stream = queries[0].id if len(queries) == 1 else None  # what a sink without a name calls its stream
+    for sink in sinks:
+        sink.start_flushing(stream if sink.options.stream is None else None)
+
+
+def _wait(queries: Sequence[StreamingQuery]) -> None:
+    """Wait a moment for one of the queries that run; raise its error when it fails meanwhile."""
+    running = [one for one in queries if one.isActive]
+    for one in running:
+        one.awaitTermination(POLL_SECONDS / len(running))  # type: ignore[arg-type] # any number of seconds will do
+
+
+def _raise_failure(queries: Sequence[StreamingQuery]) -> None:
+    for one in queries:
+        error = one.exception()
+        if error is not None:
+            raise error
+
+
+def _stop(queries: Sequence[StreamingQuery], sinks: Sequence[DuckLakeSink], flag: _Flag) -> None:
+    start = time.monotonic()
+    running = [one for one in queries if one.isActive]
+    if running:
+        reason = {"signal": flag.name} if flag.is_set else {}
+        log_event(log, logging.INFO, "stopping", queries=len(running), **reason)
+    try:
+        for one in running:
+            try:
+                one.stop()
+            except PySparkException as error:  # one that cannot be stopped must not keep the others running
+                log_event(log, logging.WARNING, "query_not_stopped", query=one.id, error=error)
+    finally:
+        for sink in sinks:
+            sink.close()
+    log_event(log, logging.INFO, "stopped", seconds=round(time.monotonic() - start, 1))
