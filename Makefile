@@ -6,16 +6,19 @@ ENVIRONMENT := .venv/.stamp
 CATALOG ?= sqlite
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spark check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants lock format clean
+.PHONY: help demo test test-spark test-under-load check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants lock format clean
 
 help: ## explain the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres for PostgreSQL)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) $(ARGS)
 
 test: $(ENVIRONMENT) ## run every test, with real PostgreSQL, DuckDB and Spark (ARGS="-k name" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)
+
+test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
+	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)
 
 check: $(ENVIRONMENT) ## check format, lint, types, import rules and run the unit tests: seconds
 	@$(BIN)/ruff format --check --quiet . || { echo 'run "make format"'; exit 1; }
@@ -45,8 +48,8 @@ bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the Duc
 test-spark: $(ENVIRONMENT) ## run the tests of reads with each version of Spark that we support (SPARK="4.1" to choose)
 	@scripts/spark_versions.sh $(or $(SPARK),4.1 4.2 4.3)
 
-fuzz: $(ENVIRONMENT) ## repeat the random walks of the tests for long
-	@$(BIN)/pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+fuzz: $(ENVIRONMENT) ## take new random walks and draw new examples, for long (FUZZ_EXAMPLES=2000; ARGS="-k name" to choose)
+	@$(BIN)/pytest -m "fuzz or hypothesis" --hypothesis-profile=fuzz --timeout=0 $(ARGS)
 
 mutants: $(ENVIRONMENT) ## take out one safeguard after another and see that a test notices (ARGS="sink- --jobs 2" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.mutants.run $(ARGS)

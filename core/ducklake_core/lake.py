@@ -283,7 +283,7 @@ class Lake:
     ) -> Snapshot | None:
         """Create a table from an Arrow schema, or from names and type texts such as `{"id": "int64"}`.
 
-        `partition_by` has expressions such as `id`, `day(ts)` or `bucket(16, id)`, `sorted_by` such as `ts DESC`.
+        `partition_by` has expressions such as `id`, `date(ts)` or `bucket(16, id)`, `sorted_by` such as `ts DESC`.
         """
         return self._once(
             lambda tx: tx.create_table(

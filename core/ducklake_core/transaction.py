@@ -34,6 +34,7 @@ from ducklake_core.model import (
     TableId,
     TableVersion,
 )
+from ducklake_core.partition_advice import warn_of_repeats
 from ducklake_core.pending import AddedCount, PendingTable
 from ducklake_core.plan import definition
 from ducklake_core.plan.evolution import AddColumn, EvolutionStep, PromoteColumn, plan_evolution
@@ -257,7 +258,7 @@ class Transaction:
         self._refuse_taken(owner, table_name)
         table = self._new_table(owner, table_name, schema, defaults or {})
         if partition_by:
-            table = definition.set_partitioning(table, partition_by, self._provisional())
+            table = self._partitioned(table, partition_by)
         if sorted_by:
             table = definition.set_sort_order(table, sorted_by, self._provisional())
         self._register(None, definition.set_comment(table, comment))
@@ -333,7 +334,7 @@ class Transaction:
 
     def set_partitioning(self, table: str, partition_by: Sequence[str]) -> None:
         """Partition rows to come; existing files stay as they are. An empty list ends partitioning."""
-        self._alter(table, lambda t: definition.set_partitioning(t, partition_by, self._provisional()))
+        self._alter(table, lambda t: self._partitioned(t, partition_by))
 
     def set_sort_order(self, table: str, sorted_by: Sequence[str | SortKey]) -> None:
         """Sort rows to come within each file; an empty list ends sorting."""
@@ -394,6 +395,11 @@ class Transaction:
             )
         pending.after = change(pending.table)
         pending.is_inlinable = find_uninlinable(pending.table.columns, self._lake.database.dialect.name) is None
+
+    def _partitioned(self, table: TableVersion, partition_by: Sequence[str]) -> TableVersion:
+        partitioned = definition.set_partitioning(table, partition_by, self._provisional())
+        warn_of_repeats(partitioned)
+        return partitioned
 
     def _drop(self, pending: PendingTable) -> None:
         WrittenFiles(self._lake.storage, pending.written_paths()).remove()

@@ -93,8 +93,9 @@ class FlushGovernor:
         """Wait while flushing is several thresholds behind, for the policy's budget at most; return the seconds."""
         start = self._clock()
         with self._changed:
-            if self._is_behind():
-                self._changed.wait_for(lambda: not self._is_behind(), self._policy.budget.total_seconds())
+            if not self._is_behind():
+                return 0.0
+            self._changed.wait_for(lambda: not self._is_behind(), self._policy.budget.total_seconds())
         return (self._clock() - start).total_seconds()
 
     def close(self, seconds: float = EXIT_SECONDS) -> None:

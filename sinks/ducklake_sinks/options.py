@@ -16,7 +16,7 @@ from ducklake_core.model import SortKey
 from ducklake_core.row_changes import INLINE_BYTES
 from ducklake_core.spec.names import join_table_name, nearest_name, split_table_name
 from ducklake_core.spec.options import normalize_option
-from ducklake_core.spec.partition import parse_partition_expression
+from ducklake_core.spec.partition import parse_partition_expressions
 from ducklake_core.spec.quantities import parse_duration, parse_size
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
@@ -180,8 +180,8 @@ def _table_options(value: Any) -> str | None:  # Any: see parse_options
 
 def _partitioning(value: Any) -> str | None:  # Any: see parse_options
     if not isinstance(value, tuple):
-        return f"is {value!r}, but must be a list of expressions such as 'day(ts)'"
-    return next(filter(None, (_refusal(parse_partition_expression)(expression) for expression in value)), None)
+        return f"is {value!r}, but must be a list of expressions such as 'date(ts)'"
+    return next(filter(None, (_refusal(parse_partition_expressions)((expression,)) for expression in value)), None)
 
 
 def _sorting(value: Any) -> str | None:  # Any: see parse_options

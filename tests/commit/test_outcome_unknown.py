@@ -1,7 +1,6 @@
 """The connection is lost at COMMIT: what was committed is found, nothing is doubled, no file of a snapshot vanishes."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +20,8 @@ from ducklake_core.retries import commit_retries
 from tests.fixtures.catalogs import PostgresCatalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.postgres import PostgresDatabase
-from tests.fixtures.proxy import DEADLINE_SECONDS, Fate, Proxy, run_proxy
+from tests.fixtures.proxy import Fate, Proxy, run_proxy
+from tests.fixtures.waiting import PATIENCE_SECONDS, wait_until
 
 FEW = pa.table({"id": range(5)})
 MANY = pa.table({"id": range(100)})  # beyond the default limit: a Parquet file
@@ -93,7 +93,7 @@ def test_old_commit_that_lands_after_the_check_and_a_new_attempt_never_both_win(
     wait_until(proxy.held.is_set)
     wait_until(lambda: has_blocked_session(catalog))  # the new attempt has looked and waits for the old one
     proxy.release()
-    committing.join(DEADLINE_SECONDS)
+    committing.join(PATIENCE_SECONDS)
 
     assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
     [result] = results
@@ -392,11 +392,3 @@ def ids_of(catalog: PostgresCatalog) -> list[int]:
 def has_blocked_session(catalog: PostgresCatalog) -> bool:
     with psycopg.connect(catalog.database.conninfo, autocommit=True) as connection:
         return bool(connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchall()[0][0])
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.01)

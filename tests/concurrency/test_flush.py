@@ -110,7 +110,7 @@ def run_at_once(*tasks: tuple[Any, str, str, int]) -> dict[str, Report]:
         working.value = 0
         codes += join(*everyone)
         assert set(codes) == {0}
-        found = [reports.get(timeout=10) for _ in tasks]
+        found = [reports.get() for _ in tasks]
         return {report.name: report for report in found}
 
 

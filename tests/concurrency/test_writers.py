@@ -139,7 +139,7 @@ def run_at_once(*writers: tuple[Any, str, int]) -> list[Report]:
         arguments = [(target, where, n, turns, barrier, reports) for n, (target, where, turns) in enumerate(writers)]
         codes = join(*[start(*a) for a in arguments])
         assert codes == [0] * len(writers)
-        return sorted((reports.get(timeout=10) for _ in writers), key=lambda report: report.writer)
+        return sorted((reports.get() for _ in writers), key=lambda report: report.writer)
 
 
 def check_rows(catalog: Catalog, oracle: Oracle, expected: list[int]) -> None:

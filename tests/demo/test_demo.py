@@ -23,7 +23,7 @@ WHOLE = "SELECT count(*), count(DISTINCT reading), max(reading) + 1 FROM lake.re
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_duckdb_reads_what_the_demo_streamed(tmp_path: Path, oracle: Oracle) -> None:
     directory = tmp_path / "it's here"
 
@@ -43,7 +43,7 @@ def test_duckdb_reads_what_the_demo_streamed(tmp_path: Path, oracle: Oracle) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_postgresql_of_the_demo_starts_again_as_it_says(
     tmp_path: Path, oracle: Oracle, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,7 +62,7 @@ def test_postgresql_of_the_demo_starts_again_as_it_says(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_interrupt_ends_the_demo_with_what_is_there(tmp_path: Path, oracle: Oracle) -> None:
     with subprocess.Popen(
         [*COMMAND, "--directory", tmp_path / "lake", "--seconds", "120"], stdout=subprocess.PIPE, text=True

@@ -258,6 +258,19 @@ def test_large_inserts_into_partitions(pair: Pair, keys: list[str]) -> None:
     pair.insert("t", PARTITIONED)
 
 
+def test_date_makes_the_partitions_of_year_month_and_day(pair: Pair) -> None:
+    pair.step(
+        lambda lake: lake.create_table("t", {"id": "int32", "T s": "timestamp"}),
+        'CREATE TABLE t (id INTEGER, "T s" TIMESTAMP)',
+    )
+    pair.step(
+        lambda lake: lake.set_partitioning("t", [' DATE ( "t S" ) ', "bucket(2, id)"]),
+        'ALTER TABLE t SET PARTITIONED BY (year("T s"), month("T s"), day("T s"), bucket(2, id))',
+    )
+    pair.partitioned = True
+    pair.insert("t", "SELECT i, TIMESTAMP '2024-01-10' + INTERVAL (i % 3) MONTH FROM range(40) r(i)")
+
+
 def test_odd_partition_values_make_the_same_directories(pair: Pair) -> None:
     pair.step(
         lambda lake: lake.create_table("t", {"Na me": "varchar", "i": "int32"}),

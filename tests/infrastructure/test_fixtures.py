@@ -5,6 +5,7 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from ducklake_core.catalog.wire import Command, Wire
 from tests.fixtures.catalogs import Catalog, MakeCatalog
 from tests.fixtures.oracle import Oracle, OracleError
 from tests.fixtures.postgres import PostgresDatabase, PostgresServer
+from tests.fixtures.proxy import Kinds, run_proxy
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 
 def test_postgres_server_does_not_run_as_root(postgres_server: PostgresServer) -> None:
@@ -42,7 +46,7 @@ def test_postgres_server_ends_when_its_test_process_is_killed() -> None:
 
         process.kill()
 
-    ended, _, _ = select.select([supervisor], [], [], 30)
+    ended, _, _ = select.select([supervisor], [], [], PATIENCE_SECONDS)
     os.close(supervisor)
     assert ended
     assert not directory.exists()
@@ -123,3 +127,29 @@ def _process_id(server_directory: Path) -> str:
 def _status(process_id: str, field: str) -> str:
     lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
     return next(line.removeprefix(f"{field}:").strip() for line in lines if line.startswith(f"{field}:"))
+
+
+def test_proxy_counts_a_burst_in_two_pieces_as_one_round_trip(postgres_database: PostgresDatabase) -> None:
+    """The server answers an error before it has all; a client that does not wait for that pays for one round trip."""
+    with run_proxy(postgres_database) as proxy, psycopg.connect(proxy.database.conninfo) as connection:
+
+        def send_more_when_the_error_is_there() -> Sequence[Command]:
+            assert select.select([connection.pgconn.socket], [], [], PATIENCE_SECONDS)[0]
+            return [("SELECT 2", [{}])]
+
+        proxy.forget_counts()
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            Wire(connection).exchange([("SELECT 1 / 0", [{}])], send_more_when_the_error_is_there)
+
+        assert proxy.round_trips == 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_messages_of_the_server_are_found_whatever_pieces_they_come_in(size: int) -> None:
+    messages = [(b"T", b"columns"), (b"D", b"Z" * 9), (b"C", b""), (b"Z", b"I")]
+    stream = b"".join(kind + (4 + len(body)).to_bytes(4, "big") + body for kind, body in messages)
+    kinds = Kinds()
+
+    found = [kind for at in range(0, len(stream), size) for kind in kinds.of(stream[at : at + size])]
+
+    assert found == [b"T", b"D", b"C", b"Z"]

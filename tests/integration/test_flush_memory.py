@@ -53,7 +53,7 @@ def test_four_times_the_rows_take_the_same_memory(make_catalog: MakeCatalog, sha
         with CONTEXT.Manager() as manager:
             results = manager.Queue()
             assert join(start(flush, catalog.url, results)) == [0]
-            found.append(results.get(timeout=5))
+            found.append(results.get())
 
     (few, few_files, less), (many, many_files, more) = found
     assert (few, many) == (2 * BATCH, 8 * BATCH)

@@ -1,8 +1,11 @@
 """The wheel as a user gets it: its names at top level, and that it works where the repository is not."""
 
+import os
+import shutil
 import site
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -12,6 +15,19 @@ from uv import find_uv_bin
 
 PACKAGES = ("ducklake_core", "ducklake_sinks", "ducklake_sources", "ducklake_streaming")
 MODULES = (*PACKAGES, "pyspark_ducklake")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # the classifiers of pyproject.toml
+WRITE_AND_READ = """
+import sys
+from ducklake_core import Lake
+import ducklake_sinks, ducklake_sources, ducklake_streaming, pyspark_ducklake
+
+with Lake.create(f"sqlite:///{sys.argv[1]}/lake.sqlite", f"{sys.argv[1]}/data/") as lake:
+    lake.create_table("t", {"i": "int64", "s": "varchar"})
+    for count in (3, 1000):  # inlined, then a file
+        lake.append("t", {"i": list(range(count)), "s": ["x"] * count})
+    lake.delete("t", "i < 2")
+    print(lake.table("t").count(), sum(lake.table("t").read(["i"])["i"].to_pylist()))
+"""
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +77,38 @@ def test_installed_module_comes_from_the_wheel(module: str, fresh_environment: P
 
 def test_installed_command_works(fresh_environment: Path) -> None:
     assert _run(fresh_environment / "bin" / "ducklake-stream", "--version") == "ducklake-stream 0.1.0"
+
+
+@pytest.mark.timeout(1800)  # the first time, the packages of each Python are fetched
+@pytest.mark.parametrize("version", PYTHONS)
+def test_wheel_works_on_each_python_that_can_be_had(version: str, wheel: Path, tmp_path: Path) -> None:
+    python = _find_python(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on this machine")
+    _run(find_uv_bin(), "venv", "--quiet", "--python", python, tmp_path / "venv")
+    installed = tmp_path / "venv" / "bin" / "python"
+    _run(find_uv_bin(), "pip", "install", "--quiet", "--python", installed, wheel)
+
+    assert _run(installed, "-c", WRITE_AND_READ, tmp_path) == f"999 {sum(range(2, 1000)) + 2}"
+
+
+def test_classifiers_name_the_pythons_that_are_tried(pytestconfig: pytest.Config) -> None:
+    project = tomllib.loads((pytestconfig.rootpath / "pyproject.toml").read_text())["project"]
+
+    prefix = "Programming Language :: Python :: 3."
+    assert tuple(f"3.{c.removeprefix(prefix)}" for c in project["classifiers"] if c.startswith(prefix)) == PYTHONS
+
+
+def _find_python(version: str) -> Path | None:
+    """Return a Python of this version on the path or of pyenv; a shim of pyenv may stand for nothing."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    on_path = shutil.which(f"python{version}")
+    for candidate in [*([Path(on_path)] if on_path else []), *sorted(pyenv.glob(f"versions/{version}.*/bin/python3"))]:
+        told = [str(candidate), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        found = subprocess.run(told, check=False, capture_output=True, text=True)
+        if found.stdout.strip() == version:
+            return candidate
+    return None
 
 
 def _run(*command: str | Path) -> str:

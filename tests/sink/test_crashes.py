@@ -11,8 +11,9 @@ from tests.fixtures.ingests import INLINE_ROWS, Ingest, with_secret
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Fate, run_proxy
+from tests.fixtures.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SMALL = 10
 LARGE = 100
@@ -193,7 +194,7 @@ def test_commit_of_a_dead_driver_that_lands_late_and_that_of_its_follower_are_on
         dead.wait_held("after_collect")
         proxy.lose(Fate.HOLD_REQUEST)
         dead.order("release.after_collect")
-        assert proxy.held.wait(60)
+        wait_until(proxy.held.is_set)
         dead.kill()
         follower = ingest.start(Fault("after_collect", "hold", 1))
         follower.wait_held("after_collect")

@@ -12,7 +12,7 @@ from tests.fixtures.ingests import Ingest
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import RestartingPostgres, run_restarting_postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.fixtures.driver_jobs import Fault
 from tests.fixtures.ingests import Ingest
 from tests.fixtures.oracle import Oracle
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.mark.parametrize("batches", [1, 3], ids=["ledger at batch 0", "ledger at batch 2"])

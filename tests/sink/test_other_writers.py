@@ -12,7 +12,7 @@ from tests.fixtures.processes import join, start
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True),
 ]
 

@@ -9,7 +9,7 @@ from tests.fixtures.ingests import Ingest
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.python_source import PARTITIONS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)

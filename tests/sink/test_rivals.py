@@ -7,7 +7,7 @@ from tests.fixtures.driver_jobs import Fault
 from tests.fixtures.ingests import Ingest
 from tests.fixtures.oracle import Oracle
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SMALL = 10
 LARGE = 100

@@ -18,7 +18,7 @@ from tests.fixtures.drivers import Driver, Drivers
 from tests.fixtures.ingests import with_secret
 from tests.fixtures.oracle import Oracle
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ONLY_POSTGRES = pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
 POINTS = ("after_collect", "after_head_read", "after_commit")
@@ -99,9 +99,7 @@ def silver(catalog: Catalog, drivers: Drivers, tmp_path: Path) -> Iterator[Silve
 def test_silver_is_what_a_batch_makes_of_bronze_though_its_driver_was_killed_ten_times(
     silver: Silver, oracle: Oracle
 ) -> None:
-    seed = random.randrange(2**32)  # noqa: S311 # no secret
-    choose = random.Random(seed)  # noqa: S311 # no secret
-    print(f"seed {seed}")  # noqa: T201 # shown when the test fails
+    choose = random.Random(0)  # noqa: S311 # no secret
 
     for _ in range(KILLS):
         silver.repeat()

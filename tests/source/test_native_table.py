@@ -15,7 +15,7 @@ from tests.fixtures.catalogs import Catalog
 from tests.fixtures.pairs import texts_of
 from tests.fixtures.spark_reads import texts_by_spark
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ONLY_SQLITE = pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
 DAY = datetime(1500, 3, 4, 5, 6, 7, 8000)  # noqa: DTZ001 # before calendars changed, without a zone by purpose
 FIT = {

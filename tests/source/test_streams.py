@@ -16,7 +16,7 @@ from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 Row = tuple[Any, ...]  # Any: values of a row
 

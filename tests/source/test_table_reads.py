@@ -20,7 +20,7 @@ from tests.fixtures.pairs import quote, rows_by_oracle, texts_of
 from tests.fixtures.spark_reads import read_table, texts_by_spark
 from tests.fixtures.values import SAMPLES, column_of, raw_array
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ONLY_SQLITE = pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 NESTED = {

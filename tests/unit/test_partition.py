@@ -1,5 +1,7 @@
 """Partition expressions, which types they take, and the values they give."""
 
+from dataclasses import replace
+
 import mmh3
 import numpy as np
 import pyarrow as pa
@@ -8,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.spec.partition import check_transform, murmur3_of_longs, parse_partition_expression, partition_values
+from ducklake_core.model import ColumnId
+from ducklake_core.spec.partition import (
+    check_transform,
+    missing_parts,
+    murmur3_of_longs,
+    parse_partition_expression,
+    parse_partition_expressions,
+    partition_values,
+)
 from ducklake_core.spec.text import from_text
 from tests.fixtures.values import column_of, sample_array
 
@@ -33,6 +43,57 @@ def values_of(type_: str, texts: list[str | None], transform: str) -> list[str |
 )
 def test_partition_expression_names_column_and_transform(text: str, parsed: tuple[str, str]) -> None:
     assert parse_partition_expression(text) == parsed
+
+
+@pytest.mark.parametrize(
+    ("texts", "keys"),
+    [
+        (["date(ts)"], [("ts", "year"), ("ts", "month"), ("ts", "day")]),
+        ([' DATE ( "t s" ) '], [("t s", "year"), ("t s", "month"), ("t s", "day")]),
+        (["year(ts)", "date(ts)"], [("ts", "year"), ("ts", "month"), ("ts", "day")]),
+        (["id", "date(ts)", "hour(ts)"], [("id", "identity"), *(("ts", p) for p in ("year", "month", "day", "hour"))]),
+        (["date"], [("date", "identity")]),
+    ],
+    ids=str,
+)
+def test_date_stands_for_year_month_and_day(texts: list[str], keys: list[tuple[str, str]]) -> None:
+    assert list(parse_partition_expressions(texts)) == keys
+
+
+@pytest.mark.parametrize(
+    ("transforms", "missing"),
+    [
+        (["year"], {}),
+        (["month"], {"month": ("year",)}),
+        (["year", "month"], {}),
+        (["month", "year"], {}),
+        (["day"], {"day": ("year", "month")}),
+        (["year", "day"], {"day": ("month",)}),
+        (["hour"], {"hour": ("year", "month", "day")}),
+        (["year", "month", "day", "hour"], {}),
+        (["identity"], {}),
+        (["bucket(3)"], {}),
+    ],
+    ids=str,
+)
+def test_parts_of_the_calendar_repeat_without_the_coarser_ones(
+    transforms: list[str], missing: dict[str, tuple[str, ...]]
+) -> None:
+    column = column_of("timestamp")
+
+    found = missing_parts([(column, transform) for transform in transforms])
+
+    assert found == {(column.name, part): parts for part, parts in missing.items()}
+
+
+def test_hour_of_a_time_without_date_repeats_nothing() -> None:
+    assert missing_parts([(column_of("time"), "hour")]) == {}
+
+
+def test_parts_of_another_column_do_not_help() -> None:
+    first, second = column_of("date"), replace(column_of("date"), column_id=ColumnId(99), name="other")
+
+    assert missing_parts([(first, "year"), (second, "month")]) == {("other", "month"): ("year",)}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.model import Column, Partitioning, PartitionKey, SortKey, SortOrder, TableVersion
 from ducklake_core.spec.names import fold, is_storable, nearest_name, quote_name, split_path
-from ducklake_core.spec.partition import check_transform, parse_partition_expression
+from ducklake_core.spec.partition import check_transform, parse_partition_expressions
 from ducklake_core.spec.promotions import is_promotion
 from ducklake_core.spec.text import literal_text
 from ducklake_core.spec.types import INTERNAL_NAMES, build_column, node_of
@@ -129,10 +129,9 @@ def set_comment(table: TableVersion, comment: str | None, path: str | None = Non
 
 
 def set_partitioning(table: TableVersion, expressions: Sequence[str], provisional_id: int) -> TableVersion:
-    """Partition rows to come by expressions such as `id`, `day(ts)` or `bucket(16, id)`; none to stop."""
+    """Partition rows to come by expressions such as `id`, `date(ts)` or `bucket(16, id)`; none to stop."""
     keys = []
-    for expression in expressions:
-        name, transform = parse_partition_expression(expression)
+    for name, transform in parse_partition_expressions(expressions):
         column = find_column(table, [name])
         check_transform(column, transform)
         keys.append(PartitionKey(column.column_id, transform))

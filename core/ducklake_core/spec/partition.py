@@ -7,6 +7,7 @@ Values of `bucket` differ from Iceberg's for unsigned and 128-bit integers, wide
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import mmh3
 import numpy as np
@@ -21,9 +22,12 @@ from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import decimal_parameters
 
 MOST_BUCKETS = 2**31 - 1
+DATE_PARTS = ("year", "month", "day")
+CALENDAR_PARTS = (*DATE_PARTS, "hour")
 _NAME = r'"(?:[^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*'
 _IDENTITY = re.compile(rf"\s*(?P<name>{_NAME})\s*")
 _CALENDAR = re.compile(rf"\s*(?P<part>year|month|day|hour)\s*\(\s*(?P<name>{_NAME})\s*\)\s*", re.IGNORECASE)
+_DATE = re.compile(rf"\s*date\s*\(\s*(?P<name>{_NAME})\s*\)\s*", re.IGNORECASE)
 _BUCKET = re.compile(rf"\s*bucket\s*\(\s*(?P<count>\d+)\s*,\s*(?P<name>{_NAME})\s*\)\s*", re.IGNORECASE)
 
 _DATED = frozenset({"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
@@ -35,6 +39,18 @@ _NO_BUCKET = _NO_IDENTITY | {"time_ns", "struct", "list", "map"}
 _HASHED_AS_LONG = _DATED | {"boolean", "int8", "int16", "int32", "int64", "time"}
 _LARGEST_OFFSET = 16 * 3600 - 1  # seconds
 _TICKS_PER_HOUR = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
+
+
+def parse_partition_expressions(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return each column's name and transform; `date(ts)` stands for `year(ts)`, `month(ts)` and `day(ts)`."""
+    keys: list[tuple[str, str]] = []
+    for text in texts:
+        if match := _DATE.fullmatch(text):
+            parts = [(_unquoted(match["name"]), part) for part in DATE_PARTS]
+            keys += [key for key in parts if key not in keys]
+        else:
+            keys.append(parse_partition_expression(text))
+    return tuple(keys)
 
 
 def parse_partition_expression(text: str) -> tuple[str, str]:
@@ -49,9 +65,31 @@ def parse_partition_expression(text: str) -> tuple[str, str]:
     if match := _IDENTITY.fullmatch(text):
         return _unquoted(match["name"]), "identity"
     raise InvalidInput(
-        f"cannot partition by '{text}': use a column, year(column), month(…), day(…), hour(…) or bucket(N, column)",
+        f"cannot partition by '{text}': use a column, date(column), year(…), month(…), day(…), hour(…) or"
+        " bucket(N, column)",
         expression=text,
     )
+
+
+def missing_parts(keys: Sequence[tuple[Column, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the keys (column, part of the calendar) that repeat, and the coarser parts that they lack.
+
+    `day(ts)` is the day of the month: without year and month, rows of many months share a partition. The hour of a
+    column without dates repeats nothing.
+    """
+    there = {(column.column_id, transform) for column, transform in keys}
+    missing = {
+        (column.name, transform): tuple(
+            part for part in _coarser_parts(transform) if (column.column_id, part) not in there
+        )
+        for column, transform in keys
+        if column.type in _DATED
+    }
+    return {key: parts for key, parts in missing.items() if parts}
+
+
+def _coarser_parts(transform: str) -> tuple[str, ...]:
+    return CALENDAR_PARTS[: CALENDAR_PARTS.index(transform)] if transform in CALENDAR_PARTS else ()
 
 
 def check_transform(column: Column, transform: str) -> None:

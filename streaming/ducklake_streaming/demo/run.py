@@ -38,7 +38,8 @@ in the catalog. When {FLUSH_ROWS} are there, or one is {FLUSH_SECONDS} seconds o
 """
 LARGE_TEXT = f"""
 Now the stream is stopped, and started again with {LARGE_ROWS:,} readings in a batch: it goes on where it ended.
-Executors write the rows to Parquet, and the commit only registers the files.
+Executors write the rows to Parquet, and the commit only registers the files. Spark starts their Python processes
+first, which can take a quarter of a minute without a word.
 """
 PATIENCE_SECONDS = 120.0  # without any batch, something is wrong
 SPARK_SETTINGS = {
@@ -86,7 +87,7 @@ class _Show:
             table=TABLE,
             data_path=f"{place.data}/",
             stream="demo",
-            partition_by="day(measured_at)",
+            partition_by="date(measured_at)",
             inline_rows=INLINE_ROWS,
             flush=FlushPolicy(rows=FLUSH_ROWS, age=FLUSH_SECONDS),
         )
