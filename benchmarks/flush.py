@@ -23,7 +23,7 @@ from sqlalchemy import text
 from benchmarks.contenders import TABLE, Place, Places, make_lake
 from benchmarks.readings import make_readings
 from ducklake_core import Lake
-from ducklake_core.catalog.database import Statement
+from ducklake_core.catalog.session import Statement
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import run_postgres
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Database, Session
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_changed_files, read_data_files
 from ducklake_core.catalog.inlined_reader import count_inlined_changes, read_inlined_changes
 from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.catalog.row_versions import RowVersions
+from ducklake_core.catalog.session import Session
 from ducklake_core.change_rows import NUMBERS
 from ducklake_core.errors import SnapshotsExpired
 from ducklake_core.model import Column, SnapshotId, TableVersion

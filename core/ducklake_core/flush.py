@@ -16,10 +16,11 @@ import numpy as np
 from ducklake_core import faults
 from ducklake_core.ahead import ahead
 from ducklake_core.catalog.committer import CommitResult, Committer
-from ducklake_core.catalog.database import Database, Session
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
 from ducklake_core.catalog.inlined_reader import count_row_versions, read_row_versions
 from ducklake_core.catalog.reader import read_head
+from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CommitConflict, CorruptCatalog
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes, replaced_files, write_delete_file
 from ducklake_core.files.flush_out import FlushWriter

@@ -12,11 +12,12 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.catalog.database import Database, Session
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.driver_errors import driver_error
 from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
 from ducklake_core.catalog.inlined_reader import RowIdRange, read_inlined_rows
 from ducklake_core.catalog.queries import of_table
+from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogTableMissing, CorruptCatalog
 from ducklake_core.files.delete_files import read_deletes
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields

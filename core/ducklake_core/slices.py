@@ -12,9 +12,10 @@ from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 
-from ducklake_core.catalog.database import Database, Session
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_reader import InlinedExtent, RowIdRange, read_inlined_extents
 from ducklake_core.catalog.reader import read_snapshot
+from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogTableMissing, DuckLakeError, ObjectNotFound, TransientError, UnreadableFile
 from ducklake_core.files.parquet_in import ReadRequest, iterate_data_file
 from ducklake_core.files.storage import Storage

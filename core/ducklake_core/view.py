@@ -6,7 +6,8 @@ A definition holds as long as the lake's schema version: `at_head` keeps it for 
 from __future__ import annotations
 
 from ducklake_core.catalog import queries, reader
-from ducklake_core.catalog.database import Database, Row, Statement
+from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.session import Row, Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
 from ducklake_core.spec.names import fold, nearest_name

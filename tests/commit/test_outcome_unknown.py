@@ -348,7 +348,7 @@ def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: Postgres
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ducklake_core.catalog.database.Session._write_pipelined", landing_then(interrupt))
+        patch.setattr("ducklake_core.catalog.session.Session._write_pipelined", landing_then(interrupt))
         with pytest.raises(KeyboardInterrupt):
             transaction.commit()
 
@@ -358,7 +358,7 @@ def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: Postgres
 
 def landing_then(act: Callable[[], None]) -> Callable[..., None]:
     """Return `Session._write_pipelined`, but with something happening right after its COMMIT."""
-    from ducklake_core.catalog.database import Session, Statement  # noqa: PLC0415 # the unpatched one
+    from ducklake_core.catalog.session import Session, Statement  # noqa: PLC0415 # the unpatched one
 
     write = Session._write_pipelined
 

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from ducklake_core import Lake
 from ducklake_core.catalog import wire
-from ducklake_core.catalog.database import Statement
+from ducklake_core.catalog.session import Statement
 from ducklake_core.errors import CatalogUnavailable
 from tests.fixtures.postgres import PostgresDatabase
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from ducklake_core import Epoch, Lake
-from ducklake_core.catalog.database import Session
+from ducklake_core.catalog.session import Session
 from ducklake_core.errors import DuckLakeError
 from ducklake_core.model import Consumer
 from tests.fixtures.catalogs import Catalog

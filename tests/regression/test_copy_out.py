@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from ducklake_core import Lake
-from ducklake_core.catalog.database import Statement
+from ducklake_core.catalog.session import Statement
 from ducklake_core.errors import CatalogError
 from tests.fixtures.postgres import PostgresDatabase
 

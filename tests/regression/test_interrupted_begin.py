@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog.database import Session
+from ducklake_core.catalog.session import Session
 
 
 class Interrupted:

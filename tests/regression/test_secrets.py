@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import text
 
 from ducklake_core import Lake
-from ducklake_core.catalog.database import Statement
 from ducklake_core.catalog.driver_errors import DATABASE_ERRORS
+from ducklake_core.catalog.session import Statement
 
 
 def test_an_error_of_sqlite_shows_no_parameter(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import update
 
-from ducklake_core.catalog.database import Statement
+from ducklake_core.catalog.session import Statement
 from ducklake_core.errors import (
     CatalogForbidden,
     InvalidInput,

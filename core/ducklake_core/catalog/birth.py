@@ -10,8 +10,10 @@ from sqlalchemy import insert, select
 from sqlalchemy.schema import CreateSchema, CreateTable
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Database, Row, Session, Statement, table_exists
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.driver_errors import driver_error
+from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.stored_tables import table_exists
 from ducklake_core.errors import (
     CatalogError,
     CorruptCatalog,

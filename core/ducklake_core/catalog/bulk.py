@@ -9,8 +9,8 @@ from sqlalchemy import Table, insert
 from sqlalchemy.dialects import sqlite
 
 from ducklake_core.catalog import postgres_values, sqlite_values
-from ducklake_core.catalog.database import Session
 from ducklake_core.catalog.inlined_tables import inlined_table
+from ducklake_core.catalog.session import Session
 from ducklake_core.catalog.statements import encode_few
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import InsertInlined

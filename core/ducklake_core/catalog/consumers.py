@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import Delete, Insert, Select, Update, bindparam, delete, insert, select, update
 
-from ducklake_core.catalog.database import Database, Row, Session, Statement
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.ledger import ledger_tables
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Consumer
 

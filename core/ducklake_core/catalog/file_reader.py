@@ -11,8 +11,9 @@ import numpy as np
 from sqlalchemy import Select, Table, bindparam, select
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Row, Session, Statement, exists_statement, table_exists
 from ducklake_core.catalog.inlined_tables import inlined_delete_table
+from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.stored_tables import exists_statement, table_exists
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import (
     ColumnId,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.bulk import encode_ahead, is_few
-from ducklake_core.catalog.database import Row, Session, Statement
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableStats
 from ducklake_core.plan.commit import HeadState
 from ducklake_core.plan.staged import Staged

@@ -17,7 +17,6 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy import table as sql_table
 
 from ducklake_core.ahead import ahead
-from ducklake_core.catalog.database import Session, Statement, quoted_name
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
 from ducklake_core.catalog.postgres_blocks import (
     Block,
@@ -29,6 +28,8 @@ from ducklake_core.catalog.postgres_blocks import (
     page_start,
 )
 from ducklake_core.catalog.row_versions import RowVersions, concat_versions, table_of
+from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.stored_tables import quoted_name
 from ducklake_core.model import Column, SnapshotId
 from ducklake_core.text_repair import with_valid_text
 

@@ -30,12 +30,13 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 
 from ducklake_core.catalog import postgres_values, queries, sqlite_values
-from ducklake_core.catalog.database import Database, Row, Session, Statement
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_blocks import Pages, count_pages, read_in_order
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
 from ducklake_core.catalog.postgres_blocks import PLACE, page_start
 from ducklake_core.catalog.postgres_cells import CopiedRows, split_rows
 from ducklake_core.catalog.row_versions import RowVersions, no_columns, table_of
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, TableVersion
 from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.text_repair import with_valid_text

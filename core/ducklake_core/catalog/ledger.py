@@ -22,7 +22,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateTable
 
-from ducklake_core.catalog.database import Database, Row, Session, Statement, table_exists
+from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.stored_tables import table_exists
 from ducklake_core.model import LedgerEntry
 from ducklake_core.spec.tables import UtcTime, UuidText
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import and_, delete, insert
 
-from ducklake_core.catalog.database import Database, Session, Statement
+from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.session import Session, Statement
 
 
 def write_option(database: Database, name: str, value: str, scope: str | None, scope_id: int | None) -> None:

@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Row, Session, Statement, stored_columns
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
+from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.stored_tables import stored_columns
 from ducklake_core.errors import CorruptCatalog, InvalidInput, ObjectNotFound
 from ducklake_core.model import (
     Column,

@@ -9,8 +9,10 @@ from typing import Any
 from sqlalchemy import Select, Table
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Database, Session, Statement, exists_statement
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
+from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.stored_tables import exists_statement
 from ducklake_core.errors import CatalogTableMissing
 from ducklake_core.model import InlinedState, TableVersion
 from ducklake_core.spec.tables import CatalogTables

@@ -24,9 +24,9 @@ from sqlalchemy import column as sql_column
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.database import Session, Statement
 from ducklake_core.catalog.few_cells import EncodedRows, encode_rows, rows_parameter
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, row_type
+from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column
 from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows

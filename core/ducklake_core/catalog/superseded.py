@@ -16,8 +16,10 @@ from psycopg import sql
 from sqlalchemy import Delete, Select, Table, bindparam, delete, func, select
 from sqlalchemy.schema import DropTable
 
-from ducklake_core.catalog.database import Database, Session, Statement, inlined_table_names
+from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_tables import inlined_table
+from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.stored_tables import inlined_table_names
 from ducklake_core.errors import CatalogTableMissing, CommitOutcomeUnknown, TransientError
 from ducklake_core.spec.changes import ChangeKind, parse_changes
 from ducklake_core.spec.tables import CatalogTables

@@ -1,0 +1,49 @@
+"""What tables the catalog database has, and what it calls their columns. Asked within a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from sqlalchemy import Executable, String, bindparam, text
+
+from ducklake_core.catalog.session import Session, Statement
+
+
+def table_exists(session: Session, name: str) -> bool:
+    """Tell whether the catalog database has a table of that name."""
+    return bool(session.run([exists_statement(session, name)])[0][0][0])
+
+
+def inlined_table_names(session: Session) -> list[str]:
+    """Return the tables of inlined rows that the database has, whether the catalog knows them or not."""
+    schema = session.database.url.metadata_schema
+    rows = session.run([Statement(_question(session.dialect.inlined_tables), {"name": schema})])[0]
+    return [row[0] for row in rows]
+
+
+def exists_statement(session: Session, name: str) -> Statement:
+    return _about_table(session, session.dialect.table_exists, name)
+
+
+def stored_columns(session: Session, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what the database calls the columns of each table; nothing where it never changes names."""
+    sql = session.dialect.stored_columns
+    if sql is None or not names:
+        return [() for _ in names]
+    return [tuple(row[0] for row in rows) for rows in session.run([_about_table(session, sql, n) for n in names])]
+
+
+def quoted_name(session: Session, name: str) -> str:
+    """Return a table's name as the database's own functions take it."""
+    schema = session.database.url.metadata_schema
+    return '"{}"."{}"'.format(schema.replace('"', '""'), name) if schema else name
+
+
+def _about_table(session: Session, sql: str, name: str) -> Statement:
+    return Statement(_question(sql), {"name": quoted_name(session, name)})
+
+
+@lru_cache
+def _question(sql: str) -> Executable:
+    return text(sql).bindparams(bindparam("name", type_=String))
