@@ -162,10 +162,10 @@ def test_table_that_cannot_be_flushed_keeps_no_other_waiting(
     lake.append("main.others", {"id": [1]})
     flush = Lake.flush_inlined
 
-    def refuse(self: Lake, table: str | None = None) -> FlushResult:
+    def refuse(self: Lake, table: str, keep_superseded: str) -> FlushResult:
         if table == "main.events":
             raise CommitConflict("busy")
-        return flush(self, table)
+        return flush(self, table, keep_superseded=keep_superseded)
 
     monkeypatch.setattr(Lake, "flush_inlined", refuse)
     with govern(catalog, rows=1) as governor:
