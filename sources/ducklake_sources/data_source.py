@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class DuckLakeDataSource(DataSource):
     """`spark.read.format("ducklake")` and `spark.readStream.format("ducklake")`.
 
-    The options are explained in `docs/read.md` and `docs/stream.md`.
+    The options are explained in `docs/read-tables.md` and `docs/change-feed.md`.
     """
 
     _table: Table | None = None  # travels with the source

@@ -32,7 +32,7 @@ class Start(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The options of `format("ducklake")`; `docs/read.md` explains them. None: not given.
+    """The options of `format("ducklake")`; `docs/read-tables.md` explains them. None: not given.
 
     Timestamps have a time zone: UTC, where none was given. Versions are snapshot ids.
     """

@@ -1,6 +1,6 @@
 """Spark sessions with settings that suit streams into a lake. Runs on the driver, before Spark starts.
 
-What each setting does, what was measured by `benchmarks/session.py` and why one is a choice is in `docs/session.md`.
+What each setting does, what was measured by `benchmarks/session.py`, why one is a choice: `docs/session-settings.md`.
 Nothing here is needed for correctness.
 """
 

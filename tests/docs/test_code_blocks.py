@@ -1,62 +1,121 @@
-"""Every code block of the documentation runs.
+"""Every code block of the documentation runs as a user runs it.
 
-Python blocks of one page are one program, run in an empty directory. A shell line that calls make is compared with the
-Makefile's targets, because it would run these tests again; other shell blocks run in the repository.
+Python blocks of one page are pasted one after the other into one `python -i`, in an empty directory. A block that needs
+a server that tests do not have is only compiled, line by line as the prompt does it, and a file of `stand_ins/` runs in
+its place. A shell line that calls make is compared with the Makefile's targets, because it would run these tests again;
+other shell blocks run in the repository.
 """
 
 import re
 import subprocess
-import sys
+from codeop import CommandCompiler
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures.repl import Repl, ReplError
+
 ROOT = Path(__file__).parents[2]
+STAND_INS = Path(__file__).parent / "stand_ins"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+# `<!-- not run here: REASON; FILE runs instead -->` or `<!-- not run here: REASON -->` may stand before a block.
+FENCE = re.compile(
+    r"^(?:<!-- not run here: [^;\n]+?(?:; (?P<stand_in>\S+) runs instead)?(?P<mark> -->)\n)?"
+    r"```(?P<language>python|sh)\n(?P<source>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 CLONE = re.compile(r"^git clone |^cd ")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    language: str
+    source: str
+    is_run: bool = True
+    stand_in: str | None = None
+
+    @property
+    def runnable(self) -> str:
+        """What runs here: the block itself, or what stands in for it."""
+        if self.is_run:
+            return self.source
+        return "" if self.stand_in is None else (STAND_INS / self.stand_in).read_text()
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     path: Path
-    blocks: tuple[tuple[str, str], ...]
+    blocks: tuple[Block, ...]
 
-    def sources(self, language: str) -> list[str]:
-        return [source for block_language, source in self.blocks if block_language == language]
+    def of(self, language: str) -> list[Block]:
+        return [block for block in self.blocks if block.language == language]
 
 
 def _read(path: Path) -> Page:
-    return Page(path, tuple((match[1], match[2]) for match in FENCE.finditer(path.read_text())))
+    found = FENCE.finditer(path.read_text())
+    return Page(path, tuple(Block(m["language"], m["source"], m["mark"] is None, m["stand_in"]) for m in found))
 
 
 def _pages_with(language: str) -> list[Any]:  # Any: pytest keeps the type of its parameter sets to itself
     pages = map(_read, sorted(PAGES))
-    return [pytest.param(page, id=str(page.path.relative_to(ROOT))) for page in pages if page.sources(language)]
+    return [pytest.param(page, id=str(page.path.relative_to(ROOT))) for page in pages if page.of(language)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # ends what hangs: a page with Spark took 300 s beside much other work
+@pytest.mark.parametrize("page", _pages_with("python"))
+def test_python_blocks_can_be_pasted_into_the_prompt(page: Page, tmp_path: Path) -> None:
+    with Repl(tmp_path) as repl:
+        for block in page.of("python"):
+            repl.paste(block.runnable)
+        code = repl.end()
+
+    assert code == 0, repl.screen
 
 
 @pytest.mark.parametrize("page", _pages_with("python"))
-def test_python_blocks_run(page: Page, tmp_path: Path) -> None:
-    program = "\n".join(page.sources("python"))
+def test_python_blocks_are_whole_statements_line_by_line(page: Page) -> None:
+    for block in page.of("python"):
+        assert rest_of_statement(block.source) == "", block.source
 
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=False, cwd=tmp_path, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
-    )
 
-    assert done.returncode == 0, done.stderr.decode()
+def test_a_statement_right_after_an_indented_block_is_refused() -> None:
+    with pytest.raises(SyntaxError):
+        rest_of_statement("with open('x') as file:\n    file.read()\nprint(1)\n")
+    assert rest_of_statement("with open('x') as file:\n    file.read()\n") != ""
+
+
+def test_the_prompt_tells_of_errors_and_of_open_statements(tmp_path: Path) -> None:
+    with pytest.raises(ReplError, match="ZeroDivisionError"), Repl(tmp_path) as repl:
+        repl.paste("1 / 0\n")
+    with pytest.raises(ReplError, match="SyntaxError"), Repl(tmp_path) as repl:
+        repl.paste("if True:\n    x = 1\nprint(x)\n")
+    with pytest.raises(ReplError, match="ends inside a statement"), Repl(tmp_path) as repl:
+        repl.paste("if True:\n    x = 1\n")
 
 
 @pytest.mark.parametrize("page", _pages_with("sh"))
 def test_shell_blocks_run(page: Page) -> None:
-    for source in page.sources("sh"):
-        lines = [line for line in source.splitlines() if not CLONE.match(line)]
+    for block in page.of("sh"):
+        lines = [line for line in block.runnable.splitlines() if not CLONE.match(line)]
         called = {word for line in lines if line.startswith("make ") for word in _targets(line)}
         assert called <= TARGETS
         others = [line for line in lines if not line.startswith("make ")]
         subprocess.run(["/bin/bash", "-euc", "\n".join(others)], check=True, cwd=ROOT, stdin=subprocess.DEVNULL)
+
+
+def rest_of_statement(source: str) -> str:
+    """Compile the lines as the prompt does, and return those of a statement that is not ended."""
+    compile_ = CommandCompiler()
+    waiting = ""
+    for line in source.splitlines():
+        waiting = f"{waiting}\n{line}" if waiting else line
+        if compile_(waiting, symbol="single") is not None:
+            waiting = ""
+    return waiting
 
 
 def _targets(line: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every `format §…` that a comment cites is a heading of docs/format.md."""
+"""Every `format §…` that a comment cites is a heading of docs/internals/format.md."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ CITATION = re.compile(r"format (§[\d.]*\d(?:[,–] ?§[\d.]*\d)*)")
 
 
 def test_cited_sections_exist() -> None:
-    headings = set(re.findall(r"^## ([\d.]+) ", (ROOT / "docs/format.md").read_text(), re.MULTILINE))
+    headings = set(re.findall(r"^## ([\d.]+) ", (ROOT / "docs/internals/format.md").read_text(), re.MULTILINE))
     sources = [
         path for folder in ("core", "sinks", "sources", "streaming", "tests") for path in ROOT.glob(f"{folder}/**/*.py")
     ]

@@ -1,4 +1,4 @@
-"""The table of `docs/read.md` has the options that the code has for reads of tables, with their defaults."""
+"""The table of `docs/read-tables.md` has the options that the code has for reads of tables, with their defaults."""
 
 import re
 from dataclasses import fields
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ducklake_sources.options import SourceOptions
 
-PAGE = (Path(__file__).parents[2] / "docs" / "read.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "read-tables.md").read_text()
 OF_TABLE_READS = {
     "catalog",
     "table",

@@ -1,4 +1,4 @@
-"""The tables of `docs/sink.md` say what the code does."""
+"""The tables of `docs/write-a-stream.md` say what the code does."""
 
 import inspect
 import re
@@ -12,7 +12,7 @@ from ducklake_core import errors
 from ducklake_sinks import DuckLakeSink, FlushPolicy
 from ducklake_sinks.spark_types import lake_schema
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sink.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "write-a-stream.md").read_text()
 SPARK_TYPES = (
     T.BooleanType(),
     T.ByteType(),
