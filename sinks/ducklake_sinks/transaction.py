@@ -127,8 +127,8 @@ class SinkTransaction:
                 if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
                     self.discard()
                 raise
-            if self.result.replayed:  # another run was faster: the files are for nothing, and so are their folders
-                self.discard()
+            if self.result.replayed and self._core is not None and not self._core.in_doubt:
+                self.discard()  # another run was faster: the files are for nothing
         self._finish(self.result)
         return self.result
 
