@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ducklake_core import faults
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.catalog.superseded import drop_superseded
-from ducklake_core.errors import CatalogTableMissing, CommitConflict, DuckLakeError, ObjectNotFound, TransientError
+from ducklake_core.errors import CatalogTableMissing, CatalogUnavailable, CommitConflict, DuckLakeError, ObjectNotFound
 from ducklake_core.flush import Flusher
 from ducklake_core.log_lines import log_event
 from ducklake_core.model import FlushResult, TableVersion
@@ -41,6 +41,8 @@ def flush_all(lake: Lake, memory_bytes: int, keep: timedelta) -> FlushResult:
             result = _flush_table(lake, name, memory_bytes, result)
         except ObjectNotFound:  # dropped or renamed since
             continue
+        except CatalogUnavailable:  # it was waited for: each other table would wait as long
+            raise
         except DuckLakeError as error:
             log_event(log, logging.WARNING, "table_not_flushed", table=name, error=error)
             failure = failure or error
@@ -55,7 +57,7 @@ def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushR
     faults.at("before_drop_superseded")
     try:
         dropped = drop_superseded(lake.database, keep)
-    except TransientError as error:
+    except DuckLakeError as error:  # such as of a role that does not own them
         log_event(log, logging.WARNING, "superseded_tables_not_dropped", error=error)
         return result
     lake.forget()  # definitions that it remembers may name tables that are gone

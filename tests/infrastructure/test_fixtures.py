@@ -137,9 +137,10 @@ def test_proxy_counts_a_burst_in_two_pieces_as_one_round_trip(postgres_database:
             assert select.select([connection.pgconn.socket], [], [], PATIENCE_SECONDS)[0]
             return [("SELECT 2", [{}])]
 
+        wire = Wire(connection, lock_timeout_seconds=5)
         proxy.forget_counts()
         with pytest.raises(psycopg.errors.DivisionByZero):
-            Wire(connection).exchange([("SELECT 1 / 0", [{}])], send_more_when_the_error_is_there)
+            wire.exchange([("SELECT 1 / 0", [{}])], send_more_when_the_error_is_there)
 
         assert proxy.round_trips == 1
 

@@ -61,7 +61,7 @@ ACTS: dict[str, Callable[[Lake], object]] = {
     "slices": lambda lake: lake.table("t").slices(),
     "changes": lambda lake: lake.changes("t", 0),
     "append": lambda lake: lake.append("t", {"id": [4], "name": ["d"]}),
-    "append to files": lambda lake: lake.append("t", {"id": list(range(100)), "name": ["x"] * 100}),
+    "append to files": lambda lake: lake.append("t", {"id": list(range(1000, 1100)), "name": ["x"] * 100}),
     "delete": lambda lake: lake.delete("t", "id = 2"),
     "update": lambda lake: lake.update("t", {"name": "y"}, "id = 3"),
     "flush": lambda lake: lake.flush_inlined("t"),

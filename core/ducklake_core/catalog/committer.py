@@ -48,7 +48,7 @@ from ducklake_core.spec.changes import parse_changes
 
 log = logging.getLogger(__name__)
 
-_MOST_FINISHES = 10  # then it waits, as after any contention
+_MOST_FINISHES = 3  # then it waits, as after any contention
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,16 @@ class Committer:
     def commit(self, staged: Staged, pending: Pending) -> CommitResult:
         """Make one snapshot of the staged changes, or find that their epoch is committed already."""
         attempted: list[Attempted] = []
+        outage = Outage(self.database.url.shown, self.database.patience)
         try:
             return self._attempt(staged, pending, attempted)
         except TransientError as error:
-            return self._retry(error, staged, pending, attempted)
+            return self._retry(error, outage, staged, pending, attempted)
 
     def _retry(
-        self, first: TransientError, staged: Staged, pending: Pending, attempted: list[Attempted]
+        self, first: TransientError, outage: Outage, staged: Staged, pending: Pending, attempted: list[Attempted]
     ) -> CommitResult:
         """Try again as the policy says; its first attempt has been made, and failed."""
-        outage = Outage(self.database.url.shown, self.database.patience)
         retries = outage.policy() if self._retries is None else self._retries.copy(before_sleep=outage.tell)
         try:
             for attempt in retries:

@@ -29,6 +29,14 @@ _DEADLINE_SECONDS = 10.0
 NO_PASSWORD = "28P01"  # noqa: S105 # the code of a wrong password, for a password that was asked for and not given
 WRONG_PARAMETER = "08001"  # as the SQL standard has it for a client that cannot connect; no server sends it
 
+# PgBouncer has one code for all that it refuses, 08P01, and speaks English alone.
+_SAID_BY_PGBOUNCER = {
+    "FATAL:  password authentication failed": "28P01",
+    "FATAL:  no such user": "28000",
+    "FATAL:  no such database": "3D000",
+    "FATAL:  unsupported startup parameter": WRONG_PARAMETER,
+}
+
 
 def is_alive(connection: Connection) -> bool:
     """Tell whether a connection to PostgreSQL is not known to be dead: an idle one has nothing to say but its end."""
@@ -49,8 +57,9 @@ def is_alive(connection: Connection) -> bool:
 
 def refusal_code(error: psycopg.Error) -> str | None:
     """Return the SQLSTATE for which the server refused a connection; None when it did not answer, or lets us in now."""
-    if error.sqlstate is not None:
-        return error.sqlstate
+    of_pooler = next((code for text, code in _SAID_BY_PGBOUNCER.items() if text in str(error)), None)
+    if of_pooler is not None or error.sqlstate is not None:
+        return of_pooler or error.sqlstate
     failed = error.pgconn
     if failed is None or isinstance(error, psycopg.errors.ConnectionTimeout):
         return None

@@ -5,6 +5,7 @@ Runs on the driver, and on executors that read inlined rows. Pickles as its URL;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -32,6 +33,9 @@ from ducklake_core.spec.versions import FormatVersion
 
 Result = TypeVar("Result")
 
+LOCK_SECONDS = 5.0  # for so long the database itself waits for a lock of others; then we do, and say so
+_CONNECT_SECONDS = 10.0
+
 # A server that vanishes without a word is noticed within half a minute, not after hours.
 _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
@@ -45,7 +49,7 @@ class Database:
     def __init__(
         self,
         url: CatalogUrl,
-        lock_timeout_seconds: float = 30.0,
+        lock_timeout_seconds: float = LOCK_SECONDS,
         patience: Patience = Patience(),  # noqa: B008 # frozen
     ) -> None:
         self.url = url
@@ -79,7 +83,7 @@ class Database:
         # Texts are sent as UTF-8, whatever encoding the database has. What is prepared, and where, is for `wire.py`.
         arguments = {
             "application_name": "ducklake-streaming",
-            "connect_timeout": 10,
+            "connect_timeout": math.ceil(min(_CONNECT_SECONDS, max(1.0, self.patience.timeout_seconds))),
             "client_encoding": "utf8",
             "prepare_threshold": None,
         }
@@ -94,11 +98,12 @@ class Database:
 
     def close(self) -> None:
         """Close idle connections; the next session opens a new one."""
-        while self._idle:
-            self._idle.pop().close()
-        if "engine" in self.__dict__:
-            self.engine.dispose()
-            del self.__dict__["engine"]
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        engine: Engine | None = self.__dict__.pop("engine", None)
+        if engine is not None:
+            engine.dispose()
 
     def ask(self, work: Callable[[Session], Result], *, checks_version: bool = True) -> Result:
         """Run work that only reads, in one transaction; again, when the database is away or the connection is lost."""

@@ -70,6 +70,8 @@ SQLSTATES: Mapping[str, Meaning] = {
     "22003": Meaning(Fault.INVALID, "give a number that fits"),
     "23505": Meaning(Fault.CONTENTION),  # the snapshot's primary key is the lake-wide commit lock
     "25006": Meaning(Fault.FORBIDDEN, _PRIVILEGES),  # a server that only reads
+    "25P03": Meaning(Fault.AWAY),  # the server has ended a transaction that was idle for too long
+    "25P04": Meaning(Fault.AWAY),  # … or that took too long
     "28": Meaning(Fault.NOT_LET_IN, _LOGIN),
     "3D": Meaning(Fault.WRONG_ADDRESS, "create the database, or correct its name in the catalog's URL"),
     "3F": Meaning(Fault.MISSING),  # a schema
@@ -77,6 +79,8 @@ SQLSTATES: Mapping[str, Meaning] = {
     "42501": Meaning(Fault.FORBIDDEN, _PRIVILEGES),
     "42710": Meaning(Fault.CONTENTION),  # of two that create a table at once, one finds the other's type
     "42P01": Meaning(Fault.MISSING),
+    "42P06": Meaning(Fault.CONTENTION),  # as 42710, of schemas
+    "42P07": Meaning(Fault.CONTENTION),  # … and of tables
     "53": Meaning(Fault.AWAY),  # no connection, memory or disk left: others may give some back
     "53400": Meaning(Fault.LIMIT, "raise that limit in the server's configuration"),
     "54": Meaning(Fault.LIMIT, "write such rows to files: set data_inlining_row_limit of the table to 0"),

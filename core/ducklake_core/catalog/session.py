@@ -130,7 +130,7 @@ class Session:
                 faults.at("in_commit")
                 self.driver.execute("COMMIT")
         except Exception as error:  # only a lost connection is renamed
-            if isinstance(error, psycopg.OperationalError) and self.driver.closed:
+            if isinstance(error, psycopg.Error) and (self.driver.closed or _leaves_doubt(error)):
                 raise CommitOutcomeUnknown(
                     f"connection to catalog '{self.database.url.shown}' was lost at COMMIT: the snapshot may exist"
                 ) from error
@@ -196,6 +196,8 @@ class Session:
                 results.append(self._run_one(statement))
             except OverflowError as error:  # the driver's: an integer of more than 64 bits
                 raise InvalidInput(f"a number is too large for catalog '{self.database.url.shown}'") from error
+            except UnicodeEncodeError as error:  # half a character: a lone surrogate
+                raise InvalidInput(f"catalog '{self.database.url.shown}' takes no text that is no Unicode") from error
             except OperationalError as error:
                 found = _NO_UTF8.match(str(error.orig))
                 if found is None:
@@ -230,24 +232,25 @@ class Session:
     def _exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[list[Row]]:
         """Run commands in one round trip, after BEGIN and the question for the format where nothing has begun."""
         opening = self._beginning()
-        if opening and self._checks_version:
+        asks = bool(opening) and self._checks_version
+        if asks:
             opening.append((queries.version(self.tables), ({},)))
         results = self._wire.exchange([*opening, *commands], then)
-        if len(opening) > 1:
-            self._note_version(results[1])
+        if asks:
+            self._note_version(results[len(opening) - 1])
         return results[len(opening) :]
 
     def _beginning(self) -> list[Command]:
         """Return what begins the transaction where it has not begun."""
         begin, self._begin, self._open = self._begin, None, True
-        return [] if begin is None else [(begin, ({},))]
+        return [] if begin is None else [(command, ({},)) for command in (begin, *self._wire.settings)]
 
     @property
     def _wire(self) -> Wire:
         """What this connection has prepared stays prepared as long as it lives."""
         wire: Wire | None = self._connection.info.get("wire")
         if wire is None:
-            wire = self._connection.info["wire"] = Wire(self.driver)
+            wire = self._connection.info["wire"] = Wire(self.driver, self.database.lock_timeout_seconds)
         return wire
 
 
@@ -270,6 +273,11 @@ def _messages(copy: psycopg.Copy, pgconn: psycopg.pq.abc.PGconn) -> Iterator[Buf
     failed = next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
     if failed is not None:
         raise error_from_result(failed, copy.connection.info.encoding)
+
+
+def _leaves_doubt(error: psycopg.Error) -> bool:
+    """Tell whether a server or a pooler that still answers does not know what became of a COMMIT."""
+    return (error.sqlstate or "").startswith("08") or error.sqlstate == "40003"
 
 
 def _command(statement: Statement) -> Command:

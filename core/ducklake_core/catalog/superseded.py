@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from psycopg import sql
-from sqlalchemy import Delete, Select, Table, bindparam, delete, func, select
+from sqlalchemy import Delete, ScalarSelect, Select, Table, bindparam, delete, func, select
 from sqlalchemy.schema import DropTable
 
 from ducklake_core.catalog.database import Database
@@ -58,14 +58,15 @@ def _forgotten(session: Session, until: datetime) -> list[str]:
 def _emptied_at(session: Session, table_id: int, schema_version: int) -> datetime:
     """Return when a superseded table got empty, or a later time: the first flush after it was superseded did it.
 
-    Where that snapshot has expired, it is the oldest one that is left.
+    One that never had rows was empty when it was superseded. Where that has expired, the oldest snapshot stands for it.
     """
     t = session.tables
     rows = session.query(_flushes(t), table_id=table_id, version=schema_version, pattern=f"%flush%:{table_id}%")
     for time, text in rows:
         if any(c.kind is ChangeKind.INLINE_FLUSH and c.object_id == table_id for c in parse_changes(text)):
             return _utc(time)
-    return _utc(session.query(_oldest(t))[0][0])
+    rows = session.query(_superseding(t), table_id=table_id, version=schema_version)  # it had no rows to be flushed
+    return _utc((rows or session.query(_oldest(t)))[0][0])
 
 
 def _utc(time: datetime) -> datetime:
@@ -121,15 +122,26 @@ def _registered(t: CatalogTables) -> Select[tuple[str]]:
 @lru_cache(maxsize=512)
 def _flushes(t: CatalogTables) -> Select[tuple[datetime, str]]:
     """The snapshots after a table of inlined rows was superseded that may be flushes of its table, oldest first."""
-    snapshots, changes, versions = t.ducklake_snapshot, t.ducklake_snapshot_changes, t.ducklake_schema_versions
-    newer = (versions.c.table_id == bindparam("table_id"), versions.c.schema_version > bindparam("version"))
-    begin = select(func.min(versions.c.begin_snapshot)).where(*newer).scalar_subquery()
+    snapshots, changes, begin = t.ducklake_snapshot, t.ducklake_snapshot_changes, _first_newer(t)
     return (
         select(snapshots.c.snapshot_time, changes.c.changes_made)
         .join(changes, changes.c.snapshot_id == snapshots.c.snapshot_id)
         .where(snapshots.c.snapshot_id >= func.coalesce(begin, 0), changes.c.changes_made.like(bindparam("pattern")))
         .order_by(snapshots.c.snapshot_id)
     )
+
+
+@lru_cache(maxsize=512)
+def _superseding(t: CatalogTables) -> Select[tuple[datetime]]:
+    """The time of the first snapshot with newer columns of a table."""
+    snapshots = t.ducklake_snapshot
+    return select(snapshots.c.snapshot_time).where(snapshots.c.snapshot_id == _first_newer(t))
+
+
+def _first_newer(t: CatalogTables) -> ScalarSelect[int]:
+    versions = t.ducklake_schema_versions
+    newer = (versions.c.table_id == bindparam("table_id"), versions.c.schema_version > bindparam("version"))
+    return select(func.min(versions.c.begin_snapshot)).where(*newer).scalar_subquery()
 
 
 @lru_cache(maxsize=512)

@@ -45,6 +45,8 @@ class CatalogUrl:
                 raise InvalidInput("metadata_schema is for PostgreSQL catalogs only: a SQLite catalog has no schemas")
             return cls(_sqlite_url(url))
         if backend == "postgresql":
+            if url.port is not None and not 0 < url.port < 65536:
+                raise InvalidInput(f"the catalog's address has port {url.port}: ports are from 1 to 65535")
             return cls(url.set(drivername="postgresql+psycopg"), metadata_schema)
         raise InvalidInput(f"catalog database '{backend}' is not supported: {_HELP}", backend=backend)
 

@@ -28,6 +28,8 @@ from sqlalchemy import Executable
 from sqlalchemy.dialects.postgresql import psycopg as sqlalchemy_psycopg
 from sqlalchemy.schema import ExecutableDDLElement
 
+from ducklake_core.errors import InvalidInput
+
 Rows: TypeAlias = list[Sequence[Any]]  # Any: a catalog row has values of many types
 Command: TypeAlias = tuple[Executable | str, Sequence[Mapping[str, Any]]]  # run once for each row of parameters
 
@@ -80,14 +82,22 @@ class Wire:
     for its own. None is given twice: an exchange that failed may have prepared some of its own.
     """
 
-    def __init__(self, driver: psycopg.Connection[Any]) -> None:
+    def __init__(self, driver: psycopg.Connection[Any], lock_timeout_seconds: float) -> None:
         self._driver = driver
+        self._lock_timeout = f"lock_timeout = {max(1, round(1000 * lock_timeout_seconds))}"  # in ms; 0 would be none
         self._driver.adapters.register_loader("timestamptz", _UtcLoader)
         self._prepares = _is_server_itself(driver)
         self._prefix = f"ducklake_{token_hex(8)}_"
         self._numbers = count()
         self._names: dict[bytes, bytes] = {}  # of what the server has prepared, by its SQL
         self._made = 0
+        if self._prepares:
+            driver.execute(f"SET {self._lock_timeout}".encode())
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What a transaction must set for itself: behind a pooler, its connection is another's before and after."""
+        return () if self._prepares else (f"SET LOCAL {self._lock_timeout}",)
 
     def exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
         """Run commands in one round trip and return the rows of each; raise the first error of the server.
@@ -153,8 +163,10 @@ class Wire:
         self._names.clear()
         self._made = 0
         ours = "SELECT name FROM pg_catalog.pg_prepared_statements WHERE starts_with(name, %s)"
-        for (name,) in self._driver.execute(ours, (self._prefix,)).fetchall():
-            self._driver.execute(sql.SQL("DEALLOCATE {}").format(sql.Identifier(name)))
+        names = self._driver.execute(ours, (self._prefix,)).fetchall()
+        forget = [sql.SQL("DEALLOCATE {}").format(sql.Identifier(name)) for (name,) in names]
+        if forget:
+            self._driver.execute(sql.SQL("; ").join(forget))
 
     def _send(self, messages: Sequence[_Message]) -> list[int]:
         """Send messages; return the command that each of their answers will belong to."""
@@ -277,7 +289,10 @@ def _inherited_encoder(type_: type) -> Callable[[Any], bytes | None]:  # Any: se
 def _encode_text(value: str) -> bytes:
     if "\x00" in value:  # libpq would end the parameter there without a word
         raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-    return value.encode()
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:  # half a character: a lone surrogate
+        raise InvalidInput("PostgreSQL takes no text that is no Unicode") from error
 
 
 _ENCODERS: Mapping[type, Callable[[Any], bytes | None]] = {  # Any: one type per entry
