@@ -103,7 +103,7 @@ class Transaction:
             if not self.in_doubt:  # else the snapshot may exist: its files must stay
                 self._remove_written()
             raise
-        if self.result.replayed:
+        if self.result.replayed and not self.in_doubt:
             self._remove_written()
         if self.result.snapshot is not None:
             self._remove_superseded(self.result.snapshot.snapshot_id)

@@ -118,6 +118,36 @@ def test_replayed_epoch_after_a_lost_reply_writes_nothing(
     check_lake(catalog)
 
 
+@LOST
+def test_empty_epoch_is_recorded_once_and_is_no_replay_of_itself(proxy: Proxy, lake: Lake, fate: Fate) -> None:
+    proxy.lose(fate)
+
+    result = lake.commit_epoch(Epoch("s", 1, "q", "r", continues_run=True), lambda _: None)
+
+    assert (result.snapshot, result.replayed, result.attempts) == (None, False, 2)
+    entry = lake.ledger_entry("s")
+    assert entry is not None
+    assert (entry.batch_id, entry.snapshot_id) == (1, None)
+
+
+def test_files_stay_in_doubt_although_another_run_has_the_epoch(
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake
+) -> None:
+    def commit_by_another_run() -> None:
+        with Lake.open(catalog.url) as other:
+            other.commit_epoch(Epoch("s", 1, "q", "another"), lambda tx: tx.append("t", FEW))
+
+    proxy.lose(Fate.LOSE_REQUEST)
+    before_trying_again(lake, commit_by_another_run)
+
+    result = lake.commit_epoch(Epoch("s", 1, "q", "r"), lambda tx: tx.append("t", MANY))
+
+    assert result.replayed
+    assert ids_of(catalog) == sorted([-1, *FEW["id"].to_pylist()])
+    assert len(list(Path(catalog.data_path).rglob("*.parquet"))) == 1
+    check_lake(catalog, orphans=1)
+
+
 @BOTH
 def test_append_finds_its_snapshot_after_a_lost_reply(
     catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table

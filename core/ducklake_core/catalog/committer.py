@@ -66,14 +66,19 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """A snapshot whose COMMIT got no answer.
+    """What a COMMIT that got no answer was to leave: a snapshot, the ledger's entry of an epoch, or both.
 
-    `has_own_time`: it is later than the one before, so that no one else's is the same, two clocks that agree to the
-    microsecond aside.
+    `has_own_time`: the snapshot is later than the one before, so that no one else's is the same, two clocks that agree
+    to the microsecond aside.
     """
 
-    snapshot: Snapshot
+    snapshot: Snapshot | None
+    entry: LedgerEntry | None
     has_own_time: bool
+
+    def is_until(self, head: Snapshot) -> bool:
+        """Tell whether its snapshot id is taken by now, by itself or by another."""
+        return self.snapshot is not None and self.snapshot.snapshot_id <= head.snapshot_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +173,16 @@ class Committer:
         head, entry = found.state, found.entry
         faults.at("after_head_read")
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
-            own = next((a.snapshot for a in attempted if _made(a, staged.epoch, entry)), None)
-            if own is not None:
-                return CommitResult(own)  # a COMMIT whose reply was lost has landed
+            mine = next((a for a in attempted if a.entry == entry), None)
+            if mine is not None:
+                return CommitResult(mine.snapshot)  # a COMMIT whose reply was lost has landed
             log_event(log, logging.INFO, "epoch_replayed", stream=staged.epoch.stream, batch=staged.epoch.batch_id)
             return CommitResult(None, replayed=True)
         if staged.epoch is None:
             own = _find_own(session, staged.info, head.snapshot, attempted)
             if own is not None:
                 return CommitResult(own)
-            if attempted and all(a.snapshot.snapshot_id <= head.snapshot.snapshot_id for a in attempted):
+            if attempted and all(a.is_until(head.snapshot) for a in attempted):
                 attempted.clear()  # others have their ids: none of them can land any more
                 pending.in_doubt = False
         staged = self._rebase(session, staged, head)
@@ -191,8 +196,8 @@ class Committer:
         try:
             _write(session, plan, pending, found.guard, closing)
         except CommitOutcomeUnknown as error:
-            if plan is not None:
-                attempted.append(Attempted(plan.snapshot, now > head.snapshot.snapshot_time))
+            snapshot = None if plan is None else plan.snapshot
+            attempted.append(Attempted(snapshot, written, now > head.snapshot.snapshot_time))
             raise CatalogUnavailable(str(error)) from error  # a new attempt looks for it
         self._remembered = remember(plan, found, remembered, staged, written)
         return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
@@ -268,9 +273,9 @@ def _ledger_entry(epoch: Epoch, staged: Staged, plan: CommitPlan | None, now: da
 def _find_own(session: Session, info: CommitInfo, head: Snapshot, attempted: Sequence[Attempted]) -> Snapshot | None:
     """Return the snapshot of an attempt whose COMMIT has landed; None when another has its id, or no one so far."""
     for one in attempted:
-        snapshot_id = one.snapshot.snapshot_id
-        if snapshot_id > head.snapshot_id:
+        if one.snapshot is None or not one.is_until(head):
             continue
+        snapshot_id = one.snapshot.snapshot_id
         rows = session.query(queries.snapshot_and_changes(session.tables), snapshot=snapshot_id)
         own = replace(one.snapshot, author=info.author, message=info.message, extra_info=info.extra_info)
         if rows and reader.snapshot_of(rows[0]) != own:
@@ -280,12 +285,6 @@ def _find_own(session: Session, info: CommitInfo, head: Snapshot, attempted: Seq
             raise CommitOutcomeUnknown(f"the connection was lost at COMMIT, and snapshot {snapshot_id} {reason}")
         return one.snapshot
     return None
-
-
-def _made(attempted: Attempted, epoch: Epoch, entry: LedgerEntry | None) -> bool:
-    """Tell whether the ledger's entry was written by this attempt."""
-    mine = (epoch.run_id, attempted.snapshot.snapshot_id, attempted.snapshot.snapshot_time)
-    return entry is not None and (entry.run_id, entry.snapshot_id, entry.committed_at) == mine
 
 
 def _write(
