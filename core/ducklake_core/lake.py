@@ -21,7 +21,7 @@ from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.consumers import forget_consumer, read_consumers, record_consumer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options_store import write_option
-from ducklake_core.catalog.state_reader import read_inlined_state
+from ducklake_core.catalog.state_reader import find_tables_inlined_into, read_inlined_state
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.change_rows import change_schema, read_changes
 from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
@@ -261,6 +261,13 @@ class Lake:
         SQLite the lengths of all values as text, without what the database adds.
         """
         return read_inlined_state(self.database, self.table(table).version)
+
+    def tables_inlined_into(self, extra_info: str) -> list[str]:
+        """Return the tables that rows were inlined into by snapshots whose extra info begins with this text.
+
+        Only those of which the snapshots have not expired; whether rows are inlined there still, `inlined_state` tells.
+        """
+        return find_tables_inlined_into(self.database, extra_info)
 
     # ---- definition
 

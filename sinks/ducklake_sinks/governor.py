@@ -134,25 +134,36 @@ class FlushGovernor:
                 self._changed.wait_for(self._has_work, rest.total_seconds())
                 if self._is_closed:
                     return
-            self._find_tables_of_streams(lake)
+            are_found = self._find_tables_of_streams(lake)
             with self._changed:
                 names = list(self._tables)
             failures = [name for name in names if not self._try_to_visit(lake, name)]
             self._failures.end()
-            if failures:
+            if failures or not are_found:
                 self._pause(REST_AFTER_ERROR)
             rest = self._rest()
 
-    def _find_tables_of_streams(self, lake: Lake) -> None:
+    def _find_tables_of_streams(self, lake: Lake) -> bool:
+        """Watch the tables of new streams; tell whether all were found. Else those that were are flushed meanwhile."""
         with self._changed:
             new = list(self._new_streams)
-        for stream in new:
-            found = list(self._find_tables(lake, stream))
-            with self._changed:
-                self._new_streams.discard(stream)
-                self._streams.add(stream)
-                for table in found:
+        missing = [stream for stream in new if not self._try_to_find_tables(lake, stream)]
+        return not missing
+
+    def _try_to_find_tables(self, lake: Lake, stream: str | None) -> bool:
+        subject = f"stream {stream}"
+        try:
+            for table in self._find_tables(lake, stream):
+                with self._changed:
                     self._tables.setdefault(table, Watched())
+        except TerminalError as error:
+            self._failures.add(error, subject, stream=stream)
+            return False
+        self._failures.end(subject)
+        with self._changed:
+            self._new_streams.discard(stream)
+            self._streams.add(stream)
+        return True
 
     def _pause(self, time: timedelta, ends: Callable[[], bool] = lambda: False) -> None:
         with self._changed:

@@ -9,16 +9,20 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
-from ducklake_core import Lake
-from ducklake_core.errors import CommitConflict
-from ducklake_core.model import FlushResult
+from ducklake_core import Epoch, Lake
+from ducklake_core.catalog.session import Row, Session
+from ducklake_core.errors import CommitConflict, CorruptCatalog
+from ducklake_core.model import FlushResult, InlinedState
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.governor import FlushGovernor
 from ducklake_sinks.options import parse_options
-from ducklake_sinks.own_tables import tables_of_stream
+from ducklake_sinks.own_tables import tables_of_stream, told_of
+from ducklake_sinks.query import Query
+from ducklake_sinks.runtime import Beginning
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.waiting import wait_until
@@ -228,6 +232,98 @@ def test_tables_that_a_stream_wrote_to_before_are_flushed_by_age_although_nothin
 
     left = {table.name: lake.inlined_state(table.name).rows for table in lake.tables()}
     assert {name for name, rows in left.items() if rows} == {"main.of_others", "main.by_hand"}
+
+
+def test_table_that_cannot_be_counted_keeps_no_other_of_the_stream_waiting(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = parse_options({"catalog": catalog.url, "table": "main.events"})
+    for table, stream in (("main.events", None), ("main.routed", "mine"), ("main.bad", "mine"), ("main.odd", "other")):
+        leave_inlined(lake, table, stream)
+    count = Lake.inlined_state
+
+    def refuse(self: Lake, table: str) -> InlinedState:
+        if table in ("main.bad", "main.odd"):
+            raise CorruptCatalog("such a table")
+        return count(self, table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "inlined_state", refuse)
+        find, open_lake = partial(tables_of_stream, options), partial(Lake.open, catalog.url)
+        with closing(FlushGovernor(FlushPolicy(rows=1), open_lake, find)) as governor:
+            governor.watch_stream("mine")
+            wait_until(lambda: governor.flushes == 2)
+
+    assert {name: lake.inlined_state(name).rows for name in ("main.events", "main.routed")} == {
+        "main.events": 0,
+        "main.routed": 0,
+    }
+
+
+def test_own_tables_are_flushed_although_those_of_the_stream_cannot_be_found(
+    catalog: Catalog, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave_inlined(lake, "main.events", "mine")
+
+    def find(_: Lake, __: str | None) -> Iterator[str]:
+        yield "main.events"
+        raise CorruptCatalog("no list of tables")
+
+    with closing(FlushGovernor(FlushPolicy(rows=1), partial(Lake.open, catalog.url), find)) as governor:
+        governor.watch_stream("mine")
+        wait_until(lambda: governor.flushes == 1)
+
+    assert inlined(lake) == 0
+    assert "no list of tables" in caplog.text
+
+
+@pytest.mark.parametrize("stream", ["mine", "m_n%", 'a "quoted" \\ one', "größe"])
+def test_tables_of_a_stream_are_found_by_its_very_name(catalog: Catalog, lake: Lake, stream: str) -> None:
+    options = parse_options({"catalog": catalog.url, "route": "topic"})
+    leave_inlined(lake, "main.routed", stream)
+    for number, other in enumerate((stream.upper(), f"{stream}2", f"x{stream}", stream.replace("_", "i"), "", None)):
+        leave_inlined(lake, f"main.other{number}", None if other == stream else other)
+    leave_inlined(lake, "main.flushed", stream)
+    lake.flush_inlined("main.flushed")
+    leave_inlined(lake, "main.dropped", stream)
+    lake.drop_table("main.dropped")
+
+    assert list(tables_of_stream(options, lake, stream)) == ["main.routed"]
+
+
+def test_search_for_the_tables_of_a_stream_reads_no_history_and_counts_no_other_table(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = parse_options({"catalog": catalog.url, "route": "topic"})
+    for table, stream in (("main.routed", "mine"), ("main.other", "another")):
+        for _ in range(10):
+            leave_inlined(lake, table, stream)
+    read: list[int] = []
+    counted: list[str] = []
+    query, count = Session.query, Lake.inlined_state
+
+    def query_and_note(self: Session, statement: Any, **parameters: Any) -> list[Row]:  # Any: as it is
+        rows = query(self, statement, **parameters)
+        read.append(len(rows))
+        return rows
+
+    def count_and_note(self: Lake, table: str) -> InlinedState:
+        counted.append(table)
+        return count(self, table)
+
+    monkeypatch.setattr(Session, "query", query_and_note)
+    monkeypatch.setattr(Lake, "inlined_state", count_and_note)
+
+    assert list(tables_of_stream(options, lake, "mine")) == ["main.routed"]
+    assert max(read) <= len(lake.tables())
+    assert counted == ["main.routed"]
+
+
+def test_snapshot_of_a_sink_tells_its_stream_as_it_is_looked_for() -> None:
+    options = parse_options({"catalog": "sqlite:///x", "table": "t", "stream": 'a "b"', "job": "j"})
+
+    for epoch in (None, Epoch('a "b"', 3, "q", "r")):
+        assert Beginning(Query("q", "r"), epoch).extra_info(options).startswith(told_of('a "b"'))
 
 
 def test_stream_begins_to_be_watched_before_its_lake_is_there(catalog: Catalog) -> None:

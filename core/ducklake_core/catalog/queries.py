@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     ColumnElement,
+    Integer,
     Select,
     Table,
     and_,
@@ -27,6 +28,7 @@ from sqlalchemy import cast as sql_cast
 from ducklake_core.spec.tables import CatalogTables
 
 _SUMMANDS = 200
+_MOST_CHANGES = 10_000  # combinations of tables that one stream has written to at once
 HEAD_COLUMNS = ("snapshot_id", "snapshot_time", "schema_version", "next_catalog_id", "next_file_id")
 
 
@@ -102,6 +104,19 @@ def snapshots_since(t: CatalogTables) -> Select[Any]:
 def snapshot_and_changes(t: CatalogTables) -> Select[Any]:
     """The same of the one bound as `snapshot`."""
     return snapshots(t).where(t.ducklake_snapshot.c.snapshot_id == bindparam("snapshot"))
+
+
+@cache
+def inlining_changes(t: CatalogTables) -> Select[Any]:
+    """What snapshots changed that inlined rows and whose extra info begins as bound, each text once, newest first.
+
+    No LIKE for the beginning: SQLite's knows no case, and a stream may be called `a_b`.
+    """
+    c = t.ducklake_snapshot_changes
+    beginning = func.substr(c.c.commit_extra_info, literal_column("1"), bindparam("length", type_=Integer))
+    is_wanted = c.c.changes_made.like("%inlined_insert:%"), beginning == bindparam("told")
+    found = select(c.c.changes_made).where(*is_wanted)
+    return found.group_by(c.c.changes_made).order_by(func.max(c.c.snapshot_id).desc()).limit(_MOST_CHANGES)
 
 
 @cache

@@ -33,7 +33,7 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.spec.names import fold
+from ducklake_core.spec.names import fold, join_table_name
 from ducklake_core.spec.options import Options, Scope
 from ducklake_core.spec.paths import join_path
 from ducklake_core.spec.types import stored_type
@@ -179,6 +179,13 @@ def read_tables(session: Session, snapshot: SnapshotId, data_path: str) -> list[
     """Return every table live at a snapshot."""
     rows = session.query(queries.tables_with_schema(session.tables), snapshot=snapshot)
     return [_load(session, row, snapshot, data_path) for row in rows]
+
+
+def read_table_names(session: Session, snapshot: SnapshotId) -> dict[TableId, str]:
+    """Return the names of the tables live at a snapshot, without reading how they are defined."""
+    rows = session.query(queries.tables_with_schema(session.tables), snapshot=snapshot)
+    found = [_identity_of(row, "") for row in rows]
+    return {table.table_id: join_table_name(table.schema_name, table.name) for table in found}
 
 
 def read_tables_at(session: Session, at: int | datetime | None, data_path: str) -> tuple[Snapshot, list[TableVersion]]:

@@ -1,4 +1,4 @@
-"""Reads how much of a table is in the catalog instead of in files: what decides when to flush it."""
+"""Reads which tables have rows in the catalog instead of in files, and how many: what decides when to flush them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 from sqlalchemy import Select, Table
 
-from ducklake_core.catalog import queries
+from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.stored_tables import exists_statement
 from ducklake_core.errors import CatalogTableMissing
 from ducklake_core.model import InlinedState, TableVersion
+from ducklake_core.spec.changes import ChangeKind, parse_changes
 from ducklake_core.spec.tables import CatalogTables
 
 _ATTEMPTS = 3
@@ -29,6 +30,24 @@ def read_inlined_state(database: Database, table: TableVersion) -> InlinedState:
         with suppress(CatalogTableMissing):
             return database.ask(lambda session: _read_state(session, table))
     return database.ask(lambda session: _read_state(session, table))
+
+
+def find_tables_inlined_into(database: Database, told: str) -> list[str]:
+    """Return the names of the tables that snapshots inlined rows into whose extra info begins with `told`.
+
+    Whatever they hold now; how long the history is costs the database time, and nothing here.
+    """
+    return database.ask(lambda session: _find_tables_inlined_into(session, told))
+
+
+def _find_tables_inlined_into(session: Session, told: str) -> list[str]:
+    texts = session.query(queries.inlining_changes(session.tables), told=told, length=len(told))
+    changes = {change for [text] in texts for change in parse_changes(text)}
+    ids = {change.object_id for change in changes if change.kind is ChangeKind.INLINED_INSERT}
+    if not ids:
+        return []
+    names = reader.read_table_names(session, reader.read_head(session).snapshot_id)
+    return [name for table_id, name in names.items() if table_id in ids]
 
 
 def _read_state(session: Session, table: TableVersion) -> InlinedState:
