@@ -55,6 +55,7 @@ class PendingTable:
     is_inlinable: bool = False
     added: list[AddedRows] = field(default_factory=list)
     files: list[NewDataFile] = field(default_factory=list)
+    lent: set[str] = field(default_factory=set)  # paths of files that whoever wrote them removes
     restated: list[RestatedBounds] = field(default_factory=list)
     inlined_ends: dict[str, set[int]] = field(default_factory=dict)
     deleted: dict[DataFileId, tuple[DataFile, np.ndarray]] = field(default_factory=dict)
@@ -87,8 +88,8 @@ class PendingTable:
         self.deleted[file.data_file_id] = (file, np.union1d(known, positions))
 
     def written_paths(self) -> list[str]:
-        """Return the full paths of the files this transaction wrote."""
-        relative = [(f.path, f.path_is_relative) for f in self.files]
+        """Return the full paths of the files this transaction wrote, or took over from who did."""
+        relative = [(f.path, f.path_is_relative) for f in self.files if f.path not in self.lent]
         relative += [(d.path, d.path_is_relative) for d in self._delete_files.values()]
         return [self.table.directory + path if is_relative else path for path, is_relative in relative]
 

@@ -183,9 +183,15 @@ class Transaction:
             inline_bytes=inline_bytes,
         )
 
-    def append_files(self, table: str, files: Sequence[NewDataFile]) -> None:
-        """Add data files that were written elsewhere, by executors for instance, with `write_data_files`."""
-        self._pending(table).files += files
+    def append_files(self, table: str, files: Sequence[NewDataFile], *, lent: bool = False) -> None:
+        """Add data files that were written elsewhere, by executors for instance, with `write_data_files`.
+
+        They go when the transaction does not commit. `lent`: they stay, for another transaction or to be removed there.
+        """
+        pending = self._pending(table)
+        pending.files += files
+        if lent:
+            pending.lent.update(file.path for file in files)
 
     def delete(self, table: str, where: str | Predicate | None) -> int:
         """Delete the rows that match a filter such as `id = 3`, all for None; return their number."""

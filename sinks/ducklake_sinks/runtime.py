@@ -55,7 +55,7 @@ class Beginning:
         return {} if self.epoch is None else {"stream": self.epoch.stream, "batch": self.epoch.batch_id}
 
     def extra_info(self, options: SinkOptions) -> str:
-        """Return what people can read about the snapshot; we read the stream again, to flush what is its own."""
+        """Return what people can read about the snapshot; we look for the stream, which comes first: see `told_of`."""
         epoch = self.epoch
         facts = {
             "stream": options.stream if epoch is None else epoch.stream,
@@ -79,6 +79,7 @@ class SinkRuntime:
         self.prepared: dict[tuple[str, str], tuple[tuple[Column, ...], Incoming | None]] = {}  # by `route_key`
         self.routed: dict[tuple[str, str], str] = {}  # names of tables that rows were routed to
         self.table_ids: dict[tuple[str, str], TableId] = {}  # of tables that were in the lake while this sink runs
+        self.unadopted: set[str] = set()  # tables that the sink has created, and `adopt` does not know yet
         self._incoming: Incoming | None = None
         self._committed_run: str | None = None
         self._looked_at = -math.inf  # when definitions were read

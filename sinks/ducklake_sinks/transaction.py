@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ducklake_core import CommitResult, Transaction, faults
-from ducklake_core.errors import CommitConflict, InvalidInput
+from ducklake_core.errors import CommitConflict, DuckLakeError, InvalidInput, TransientError
 from ducklake_core.log_lines import log_event
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_sinks.bad_rows import (
@@ -241,19 +241,40 @@ class SinkTransaction:
             self._runtime.table_ids[key] = table.table_id
 
     def _commit(self) -> CommitResult:
-        if self._core is not None and any(part.files for part in self._parts):
-            # Files were made for the tables as they were, and are never made again: a conflict now is final.
-            self._fill(self._core)
-            return self._core.commit()
+        """Commit; where another writer has changed a table meanwhile, plan anew, a few times at most.
+
+        Rows alone can always be planned anew. Files were made for tables as they were, and are never made again: they
+        are planned anew after a flush, which leaves a table with the same rows elsewhere; else a conflict is final.
+        """
+        core = self._core if self._has_files else None
+        if core is None:
+            core = self._core = self._build()
+        else:
+            self._fill(core)
         for _ in range(MOST_REBUILDS):
-            self._core = self._build()
+            places = self._places_of_files(core)
             try:
-                return self._core.commit()
-            except CommitConflict as error:  # another writer has changed a table: rows alone can be planned anew
+                return core.commit()
+            except CommitConflict as error:
+                if self._has_files and (core.in_doubt or not error.facts.get("is_flush")):
+                    raise
                 self._runtime.look_again()
                 log_event(log, logging.WARNING, "batch_planned_anew", **self._beginning.names, error=error)
-        self._core = self._build()
-        return self._core.commit()
+                core = self._build()
+                if self._places_of_files(core) != places:
+                    core.discard()
+                    raise
+                self._core = core
+        return core.commit()
+
+    @property
+    def _has_files(self) -> bool:
+        return any(part.files for part in self._parts)
+
+    def _places_of_files(self, core: Transaction) -> list[tuple[object, ...]]:
+        """Return what files that are written rest on, of the tables that they are for."""
+        layouts = [core.file_layout(part.table) for part in self._parts if part.files]
+        return [(layout.directory, layout.columns, layout.partitioning) for layout in layouts]
 
     def _refuse_second_use(self, result: CommitResult) -> None:
         """See who had committed the epoch before us: another run may, this one cannot without losing rows now."""
@@ -287,7 +308,7 @@ class SinkTransaction:
         if part.incoming is None:
             self._dead.append(part)
         if part.files:
-            core.append_files(part.table, part.files)
+            core.append_files(part.table, part.files, lent=True)  # `discard` removes them
         if part.rows is None:
             return
         rows, fill = part.rows, self._options.merge_schema or part.incoming is None
@@ -310,8 +331,7 @@ class SinkTransaction:
             runtime.remember_commit(self._beginning.epoch)
         if self._core is not None and result.snapshot is not None:
             added = self._core.added()
-            for name in sorted(self._created):
-                runtime.adopt(name)
+            self._adopt()
         if runtime.governor is not None:
             for name, one in added.items():
                 runtime.governor.note(name, one.inlined_rows, one.inlined_bytes)
@@ -319,6 +339,24 @@ class SinkTransaction:
         milliseconds = {**self._seconds, "total": time.perf_counter() - self._start}
         dead = self._dead if self._options.quarantines else None
         log_batch(self._beginning, result, added, dead, {name: 1000 * value for name, value in milliseconds.items()})
+
+    def _adopt(self) -> None:
+        """Give the tables that were created their options; a batch that is repeated does so again, if this fails.
+
+        Rows without a number must not be repeated, for they are committed: the sink's next commit does it for them.
+        """
+        runtime = self._runtime
+        names = self._created | runtime.unadopted
+        runtime.unadopted.clear()
+        for name in sorted(names):
+            try:
+                runtime.adopt(name)
+            except DuckLakeError as error:
+                if self._beginning.epoch is not None and name in self._created:
+                    raise
+                log_event(log, logging.WARNING, "table_options_not_set", table=name, error=error)
+                if isinstance(error, TransientError):
+                    runtime.unadopted.add(name)
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

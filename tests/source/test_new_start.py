@@ -33,7 +33,7 @@ def test_feed_whose_snapshots_expired_starts_anew_into_its_table_without_doublin
     with Lake.create(catalog.url, catalog.data_path) as lake:
         lake.create_table("main.bronze", {"id": "int64"})
         lake.append("main.bronze", pa.table({"id": [1, 2, 3]}))
-        first = DuckLakeSink(catalog.url, "main.silver", stream="silver", flush=None)
+        first = DuckLakeSink(catalog.url, "main.silver", stream="silver")
         follow(spark, catalog, first, tmp_path / "first", startingVersion="earliest")
         first.close()
         lost = [lake.append("main.bronze", pa.table({"id": [n]})) for n in (4, 5)]
@@ -47,7 +47,7 @@ def test_feed_whose_snapshots_expired_starts_anew_into_its_table_without_doublin
 
         version = lake.snapshots()[-1].snapshot_id
         bronze = spark.read.format("ducklake").options(catalog=catalog.url, table="main.bronze")
-        sink = DuckLakeSink(catalog.url, "main.silver", stream="silver-2", flush=None)
+        sink = DuckLakeSink(catalog.url, "main.silver", stream="silver-2")
         sink.replace(make_silver(bronze.option("versionAsOf", version).load()))
         lake.append("main.bronze", pa.table({"id": [7]}))
         for _ in range(2):
