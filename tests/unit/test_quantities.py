@@ -34,6 +34,22 @@ def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
         parse_duration(text)
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["99999999999 days", "9" * 400, "101 years", timedelta(seconds=-1), timedelta.max, 40_000 * 86_400],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_time_that_no_clock_can_count_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="'5 minutes'"):
+        parse_duration(value)
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "9999999999 TB", 2**63], ids=lambda value: str(value)[:20])
+def test_a_size_that_no_storage_has_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="'64MB'"):
+        parse_size(value)
+
+
 def test_what_is_no_size_is_refused_with_examples() -> None:
     with pytest.raises(InvalidInput, match="option 'target_file_size' cannot be '5 minutes': a size such as"):
         normalize_option("target_file_size", "5 minutes")

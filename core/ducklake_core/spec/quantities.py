@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+LARGEST_SIZE = 2**63 - 1  # what columns of databases and files hold
+LONGEST_TIME = timedelta(days=36_525)  # what clocks and waits can count with
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -38,17 +40,22 @@ def parse_size(value: object, *, least: int = 1) -> int:
     """Return a number of bytes from a number or a text such as `64MB` or `64 megabytes`; raise ValueError."""
     match = _QUANTITY.fullmatch(str(value))
     worth = None if match is None else _SIZES.get(match.group(2).lower())
-    size = -1 if match is None or worth is None else int(float(match.group(1)) * worth)
-    if size < least:
+    size = -1.0 if match is None or worth is None else float(match.group(1)) * worth
+    if not least <= size <= LARGEST_SIZE:
         raise ValueError("a size such as 1048576, '64MB' or '64 MiB'")
-    return size
+    return int(size)
 
 
 def parse_duration(value: object) -> timedelta:
     """Return a time from seconds or a text such as `5m` or `5 minutes`; raise ValueError."""
-    if isinstance(value, timedelta):
-        return value
-    match = _QUANTITY.fullmatch(str(value))
+    seconds = value.total_seconds() if isinstance(value, timedelta) else _seconds(str(value))
+    if seconds is None or not 0 <= seconds <= LONGEST_TIME.total_seconds():
+        raise ValueError("a number of seconds or a text such as '90s', '5m' or '5 minutes', 100 years at most")
+    return value if isinstance(value, timedelta) else timedelta(seconds=seconds)
+
+
+def _seconds(text: str) -> float | None:
+    match = _QUANTITY.fullmatch(text)
     if match is None or match.group(2).lower() not in _SECONDS:
-        raise ValueError("a number of seconds or a text such as '90s', '5m' or '5 minutes'")
-    return timedelta(seconds=float(match.group(1)) * _SECONDS[match.group(2).lower()])
+        return None
+    return float(match.group(1)) * _SECONDS[match.group(2).lower()]
