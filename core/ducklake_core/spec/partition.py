@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single, validity_of
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.temporal_text import INFINITE_DAYS, INFINITE_TICKS, parse_time
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import decimal_parameters
@@ -42,15 +43,21 @@ _TICKS_PER_HOUR = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_
 
 
 def parse_partition_expressions(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return each column's name and transform; `date(ts)` stands for `year(ts)`, `month(ts)` and `day(ts)`."""
-    keys: list[tuple[str, str]] = []
+    """Return each column's name and transform, each pair once.
+
+    `date(ts)` stands for `year(ts)`, `month(ts)` and `day(ts)`.
+    """
+    keys: dict[tuple[str, str], tuple[str, str]] = {}  # by the name in lower case: `TS` is `ts`
     for text in texts:
-        if match := _DATE.fullmatch(text):
-            parts = [(_unquoted(match["name"]), part) for part in DATE_PARTS]
-            keys += [key for key in parts if key not in keys]
-        else:
-            keys.append(parse_partition_expression(text))
-    return tuple(keys)
+        for name, transform in _parse_keys(text):
+            keys.setdefault((fold(name), transform), (name, transform))
+    return tuple(keys.values())
+
+
+def _parse_keys(text: str) -> list[tuple[str, str]]:
+    if match := _DATE.fullmatch(text):
+        return [(_unquoted(match["name"]), part) for part in DATE_PARTS]
+    return [parse_partition_expression(text)]
 
 
 def parse_partition_expression(text: str) -> tuple[str, str]:
