@@ -15,10 +15,10 @@ from typing import Any
 
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
-from ducklake_core.files.storage import hide_password
 from ducklake_core.model import SnapshotId
 from ducklake_core.plan.change_types import ChangeType
 from ducklake_core.spec.names import nearest_name, split_table_name
+from ducklake_core.spec.paths import hide_password
 from ducklake_core.spec.quantities import parse_duration, parse_size
 from ducklake_sources.refusals import no_tables_of_spark
 
@@ -252,6 +252,8 @@ def _field(name: str) -> str:
 def _unknown(key: str) -> str:
     if key.lower() in ("path", "paths"):  # what load("…") sets; not shown, for it may be an address with a password
         return "load() takes no path here: name the lake by the option 'catalog' and the table by the option 'table'"
+    if key.lower().replace("_", "") in _NAMES:
+        return f"there is no option '{key}': did you mean '{_NAMES[key.lower().replace('_', '')]}'?"
     argument = next((name for name in SINK_ARGUMENTS if name.replace("_", "") == key.lower().replace("_", "")), None)
     if argument is not None:
         return f"'{key}' is no option of reads: it is the argument {argument} of DuckLakeSink, which writes"

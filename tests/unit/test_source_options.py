@@ -171,6 +171,12 @@ def test_argument_of_the_sink_is_called_that() -> None:
         parse_options({**LAKE, "mergeSchema": "true"})
 
 
+@pytest.mark.parametrize(("wrong", "right"), [("catalog_timeout", "catalogTimeout"), ("data_path", "dataPath")])
+def test_option_with_underscores_is_asked_for_by_its_name(wrong: str, right: str) -> None:
+    with pytest.raises(InvalidInput, match=f"there is no option '{wrong}': did you mean '{right}'"):
+        parse_options({**LAKE, wrong: "5m"})
+
+
 def test_every_argument_of_the_sink_is_known_by_its_name() -> None:
     arguments = {f.name for f in fields(SinkOptions)}
 
