@@ -17,6 +17,7 @@ from ducklake_core.row_changes import INLINE_BYTES
 from ducklake_core.spec.names import join_table_name, nearest_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expressions
+from ducklake_core.spec.paths import hide_password
 from ducklake_core.spec.quantities import parse_duration, parse_size
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
@@ -65,6 +66,8 @@ class SinkOptions:
     def __repr__(self) -> str:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         shown["catalog"] = CatalogUrl.parse(self.catalog).shown  # without its password
+        if self.data_path is not None:
+            shown["data_path"] = hide_password(self.data_path)
         return f"SinkOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 

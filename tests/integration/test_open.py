@@ -113,6 +113,17 @@ def test_hadoops_name_of_a_storage_is_no_other_data_path(tmp_path: Path, monkeyp
         Lake.open(url, data_path="gs://bucket/lake")
 
 
+def test_passwords_of_data_paths_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ducklake_core.files.storage._filesystem", lambda *_: None)  # in place of the network
+    url = f"sqlite:///{tmp_path}/l.sqlite"
+    Lake.create(url, "s3://me:pw-secret@bucket/lake").close()
+
+    with pytest.raises(DataPathMismatch, match=r"bucket/lake.*bucket/other") as error:
+        Lake.open(url, data_path="s3://me:pw-secret@bucket/other")
+
+    assert "pw-secret" not in str(error.value)
+
+
 def test_a_data_path_that_is_not_the_lakes(catalog: Catalog, tmp_path: Path) -> None:
     Lake.create(catalog.url, catalog.data_path).close()
     elsewhere = f"{tmp_path}/elsewhere"

@@ -74,9 +74,10 @@ def test_password_that_is_not_escaped_is_not_shown(address: str) -> None:
 
 
 def test_sink_shows_no_password() -> None:
-    sink = DuckLakeSink("postgresql://me:hunter2@host/lake", table="events")
+    sink = DuckLakeSink("postgresql://me:hunter2@host/lake", table="events", data_path="s3://me:hunter2@bucket/lake")
 
     assert "hunter2" not in repr(sink)
+    assert "@bucket/lake" in repr(sink)
     assert "events" in repr(sink)
 
 

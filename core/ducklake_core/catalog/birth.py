@@ -22,7 +22,7 @@ from ducklake_core.errors import (
     LakeExists,
     NoLakeFound,
 )
-from ducklake_core.spec.paths import same_storage
+from ducklake_core.spec.paths import hide_password, same_storage
 from ducklake_core.spec.versions import CURRENT, Feature, FormatVersion
 from ducklake_core.version import package_version
 
@@ -83,8 +83,8 @@ def _settle_data_path(database: Database, stored: str, wanted: str | None, *, ov
     is_same = same_storage(normalize_data_path(wanted)) == same_storage(normalize_data_path(stored))
     if not is_same and not override:
         raise DataPathMismatch(
-            f"the lake at '{database.url.shown}' keeps its files in '{stored}', not in '{wanted}': leave data_path out "
-            "or use override_data_path if they were moved",
+            f"the lake at '{database.url.shown}' keeps its files in '{hide_password(stored)}', not in "
+            f"'{hide_password(wanted)}': leave data_path out or use override_data_path if they were moved",
             stored=stored,
             wanted=wanted,
         )

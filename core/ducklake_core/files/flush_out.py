@@ -19,11 +19,12 @@ from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_par
 from ducklake_core.files.delete_files import write_delete_file
 from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
 from ducklake_core.files.parquet_form import find_unwritable
-from ducklake_core.files.storage import Storage, hide_password
+from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.log_lines import log_event
 from ducklake_core.model import NewDeleteFile, SnapshotId
 from ducklake_core.plan.flush import FlushedFile
+from ducklake_core.spec.paths import hide_password
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
 log = logging.getLogger(__name__)

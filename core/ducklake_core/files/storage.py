@@ -7,7 +7,6 @@ Paths given to its methods are full ones, as the catalog composes them.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import pyarrow.fs as pafs
 
 from ducklake_core.errors import InvalidInput, UnreadableFile, UnwritableFile
 from ducklake_core.log_lines import log_event
-from ducklake_core.spec.paths import same_storage
+from ducklake_core.spec.paths import hide_password, same_storage
 
 log = logging.getLogger(__name__)
 
@@ -149,11 +148,6 @@ class Storage:
             return self._filesystem.get_file_info(self._key(path))
         except OSError as error:
             raise _unreadable(path, error) from error
-
-
-def hide_password(path_or_url: str) -> str:
-    """Return a path or URL as it may be shown: without a user and a password before its host."""
-    return re.sub(r"//[^/@]*@", "//***@", path_or_url)
 
 
 def _scheme(path_or_url: str) -> str:

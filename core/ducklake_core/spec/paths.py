@@ -22,3 +22,8 @@ def same_storage(path_or_url: str) -> str:
     """Return the URL by the storage's own name: `s3://…` for Hadoop's `s3a://…`."""
     scheme, separator, rest = path_or_url.partition("://")
     return f"{_OTHER_NAMES.get(scheme.lower(), scheme)}{separator}{rest}"
+
+
+def hide_password(path_or_url: str) -> str:
+    """Return a path or URL as it may be shown: without a user and a password before its host."""
+    return re.sub(r"//[^/@]*@", "//***@", path_or_url)
