@@ -12,9 +12,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -26,25 +27,29 @@ log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 POLL_SECONDS = 0.5
+SIGNAL_SECONDS = 2.0
+JVM_GONE = (Py4JError, ConnectionError)  # what any call says when the JVM has ended
 
 
 def run_until_stopped(query: StreamingQuery | Sequence[StreamingQuery], *sinks: DuckLakeSink) -> None:
     """Wait until the queries end or SIGTERM or SIGINT comes; then stop those that run, and close the sinks.
 
     Call it as the last thing of a driver, in its main thread. On a signal it returns, so that the process ends with
-    code 0: a batch that runs is committed or is repeated by the next start, never lost or written twice. A second
-    signal ends the process at once. When a query fails, the others are stopped, and its error is raised. Sinks begin
-    to flush what earlier runs have left inlined. Handlers of before are restored.
+    code 0, also when the same signal has ended Spark's JVM: a batch that runs is committed or is repeated by the next
+    start, never lost or written twice. A second signal ends the process at once. When a query fails, the others are
+    stopped, and its error is raised. Sinks begin to flush what earlier runs have left inlined. Handlers of before are
+    restored.
     """
     queries = [query] if isinstance(query, StreamingQuery) or not isinstance(query, Sequence) else list(query)
     with _flag_of_signals() as flag:
         try:
             _start_flushing(queries, sinks)
-            while not flag.is_set and any(one.isActive for one in queries):
-                _wait(queries)
-            _raise_failure(queries)
+            _wait(queries, flag)
         finally:
-            _stop(queries, sinks, flag)
+            try:
+                _stop(queries, flag)
+            finally:
+                _close(sinks)
 
 
 class _Flag:
@@ -83,33 +88,56 @@ def _start_flushing(queries: Sequence[StreamingQuery], sinks: Sequence[DuckLakeS
         sink.start_flushing(stream if sink.options.stream is None else None)
 
 
-def _wait(queries: Sequence[StreamingQuery]) -> None:
-    """Wait a moment for one of the queries that run; raise its error when it fails meanwhile."""
-    running = [one for one in queries if one.isActive]
-    for one in running:
-        one.awaitTermination(POLL_SECONDS / len(running))  # type: ignore[arg-type] # any number of seconds will do
+def _wait(queries: Sequence[StreamingQuery], flag: _Flag) -> None:
+    """Wait until all queries have ended or a signal has come; raise the error of one that fails meanwhile.
+
+    A signal to the whole process group ends the JVM, too: a query that fails after it is only logged.
+    """
+    try:
+        while not flag.is_set and (running := [one for one in queries if one.isActive]):
+            for one in running:
+                one.awaitTermination(POLL_SECONDS / len(running))  # type: ignore[arg-type] # any number will do
+        for one in queries:
+            if (error := one.exception()) is not None:
+                raise error
+    except (PySparkException, *JVM_GONE) as error:
+        if isinstance(error, JVM_GONE):
+            _await_signal(flag)
+        if not flag.is_set:
+            raise
+        log_event(log, logging.WARNING, "query_failed", signal=flag.name, error=error)
 
 
-def _raise_failure(queries: Sequence[StreamingQuery]) -> None:
-    for one in queries:
-        error = one.exception()
-        if error is not None:
-            raise error
+def _await_signal(flag: _Flag) -> None:
+    """Give a signal that ended the JVM a moment to be told to us, too."""
+    deadline = time.monotonic() + SIGNAL_SECONDS
+    while not flag.is_set and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
-def _stop(queries: Sequence[StreamingQuery], sinks: Sequence[DuckLakeSink], flag: _Flag) -> None:
+def _stop(queries: Sequence[StreamingQuery], flag: _Flag) -> None:
     start = time.monotonic()
-    running = [one for one in queries if one.isActive]
+    running = [one for one in queries if _is_active(one)]
     if running:
         reason = {"signal": flag.name} if flag.is_set else {}
         log_event(log, logging.INFO, "stopping", queries=len(running), **reason)
-    try:
-        for one in running:
-            try:
-                one.stop()
-            except PySparkException as error:  # one that cannot be stopped must not keep the others running
-                log_event(log, logging.WARNING, "query_not_stopped", query=one.id, error=error)
-    finally:
-        for sink in sinks:
-            sink.close()
+    for one in running:
+        try:
+            one.stop()
+        except (PySparkException, *JVM_GONE) as error:  # one that cannot be stopped must not keep the others running
+            log_event(log, logging.WARNING, "query_not_stopped", error=error)
     log_event(log, logging.INFO, "stopped", seconds=round(time.monotonic() - start, 1))
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return query.isActive
+    except JVM_GONE:
+        return False
+
+
+def _close(sinks: Sequence[DuckLakeSink]) -> None:
+    """Close each sink, whatever becomes of the others; raise the first error."""
+    with ExitStack() as stack:
+        for sink in reversed(sinks):
+            stack.callback(sink.close)
