@@ -117,7 +117,7 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[SnapshotsEx
         inlined=() if is_quiet else tuple(_inlined_changes(session, request)),
         net=request.net,
         has_gap=gap is not None,
-        weights=tuple((snapshot, size.rows) for snapshot, size in change_sizes(history, files).items()),
+        weights=tuple((snapshot, size.even_rows) for snapshot, size in change_sizes(history, files).items()),
     )
 
 

@@ -32,12 +32,15 @@ def is_relevant(snapshot: TableSnapshot) -> bool:
 def admit(
     snapshots: Sequence[TableSnapshot], sizes: Mapping[int, ChangeSize], limits: Limits
 ) -> Sequence[TableSnapshot]:
-    """Return the first of the snapshots, which are in order, as many as the limits allow."""
-    versions, rows, size = 0, 0.0, 0.0
+    """Return the first of the snapshots, which are in order, as many as the limits allow.
+
+    A flush is counted when there are deletes that it may have done.
+    """
+    versions, rows, size = 0, 0, 0.0
     for index, snapshot in enumerate(snapshots):
-        if not is_relevant(snapshot):
-            continue
         found = sizes.get(snapshot.snapshot_id, ChangeSize())
+        if not is_relevant(snapshot) and not found.rows:
+            continue
         versions, rows, size = versions + 1, rows + found.rows, size + found.bytes
         is_over = (
             (limits.versions is not None and versions > limits.versions)

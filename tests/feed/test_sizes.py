@@ -24,7 +24,29 @@ def test_deletes_from_a_file_that_had_deletes_before_are_counted_where_they_happ
     assert feed_of(table, version, 3, 4).total() == 3900
     assert 3900 <= sizes_of(table, version, 3, 4)[4] <= 4000
     assert sum(sizes_of(table, version, 2, 4).values()) == 4000
-    assert dict(task_of(table, version, 3, 4).weights) == sizes_of(table, version, 3, 4)
+
+
+def test_deletes_are_counted_before_they_may_have_happened_and_not_after(table: Lake) -> None:
+    """Only the delete file tells how many of its rows are of which snapshot: 3,900 of 4,000 are of the first."""
+    table.delete("t", "i < 3900")
+    table.delete("t", "i < 4000")
+    version = table.table("t").version
+
+    assert sizes_of(table, version, 2, 4) == {3: 4000}
+    assert dict(task_of(table, version, 2, 4).weights) == {3: 2000, 4: 2000}, "tasks get about as much each"
+    check_law(table)
+
+
+def test_rows_of_a_file_of_many_snapshots_are_counted_before_they_may_have_come(table: Lake) -> None:
+    table.set_option("data_inlining_row_limit", 4, table="t")
+    table.append("t", {"i": [1, 2]})
+    table.append("t", {"i": [3]})
+    table.flush_inlined("t")
+    version = table.table("t").version
+
+    assert sizes_of(table, version, 2, 5) == {3: 3}
+    assert dict(task_of(table, version, 2, 5).weights) == {3: 1.5, 4: 1.5}
+    check_law(table)
 
 
 def test_snapshots_that_cannot_have_deleted_are_given_no_deletes(table: Lake) -> None:
@@ -35,7 +57,7 @@ def test_snapshots_that_cannot_have_deleted_are_given_no_deletes(table: Lake) ->
 
     sizes = sizes_of(table, table.table("t").version, 2, 6)
 
-    assert sizes == {3: 1500, 4: 100, 5: 1500, 6: 2}
+    assert sizes == {3: 3000, 4: 100, 6: 2}
 
 
 def test_a_delete_file_tells_nothing_of_snapshots_after_the_one_that_wrote_it(table: Lake) -> None:

@@ -117,6 +117,20 @@ def test_limits_see_deletes_from_a_file_that_had_deletes_before(table: Table) ->
     assert [set(rows.column("_commit_version").to_pylist()) for rows in pull.batches] == [{4}, {5}]
 
 
+@pytest.mark.skipif(not HAS_LIMITS, reason="Spark has limits from 4.2 on")
+def test_limits_are_kept_by_batches_that_end_amid_the_snapshots_of_a_delete_file(table: Table) -> None:
+    table.add(*range(10_000))  # 2
+    table.add(*range(10_000, 10_400))  # 3
+    table.lake.delete("t", "i < 3900")  # 4
+    table.lake.delete("t", "i < 4000")  # 5
+    pull = table.pull(startingVersion="3", **FEED, maxRowsPerTrigger="2500")
+
+    while pull.step() is not None:
+        pass
+
+    assert [set(rows.column("_commit_version").to_pylist()) for rows in pull.batches] == [{3}, {4}, {5}]
+
+
 def test_trigger_that_wants_everything_overrules_the_limits(table: Table) -> None:
     for number in range(5):
         table.add(number)

@@ -1,14 +1,15 @@
 """About how much each snapshot of a range has changed: how far a micro-batch reads, and who reads what. Pure.
 
 The catalog does not say of every row which snapshot inserted or deleted it: a flush puts rows of many into one file,
-and a delete file holds all deletes so far. Such rows are shared among the snapshots that can have done it. The sum over
-a range is never less than what its feed has.
+and a delete file holds all deletes so far. All such rows are counted for the first snapshot that can have done it: so
+the sum over a range, and over each range that it begins with, is never less than what its feed has. For tasks, which
+want about as much each, they are shared evenly among those that can.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -20,10 +21,11 @@ from ducklake_core.plan.feed import History
 
 @dataclass(frozen=True, slots=True)
 class ChangeSize:
-    """About how many rows a snapshot has changed, and about how many bytes it has added in files."""
+    """How much a snapshot has changed: with those before it, `rows` at most; else about so much."""
 
-    rows: float = 0
+    rows: int = 0
     bytes: float = 0
+    even_rows: float = 0
 
 
 def change_sizes(
@@ -34,9 +36,9 @@ def change_sizes(
     `files` are those that it touched; `inlined` are counts of inlined row versions, by the snapshot that began or ended
     them.
     """
-    rows: defaultdict[int, float] = defaultdict(float)
+    known: Counter[int] = Counter()
     for snapshot, count in inlined:
-        rows[snapshot] += count
+        known[snapshot] += count
     inserting = [s.snapshot_id for s in history.snapshots if s.inserts]
     new_rows, new_bytes, deleted = _Shares(inserting), _Shares(inserting), _Deletes(history)
     for changed in files:
@@ -46,26 +48,34 @@ def change_sizes(
             new_rows.add(file.record_count, *born)
             new_bytes.add(file.file_size_bytes, *born)
         for _, snapshot in changed.inlined_deletes:
-            rows[snapshot] += snapshot in history.span
+            known[snapshot] += snapshot in history.span
         deleted.add(file)
-    size = dict(new_bytes.totals())
+    rows = known + new_rows.firsts + deleted.firsts
+    even_rows: defaultdict[int, float] = defaultdict(float, known)
     for snapshot, shared in (*new_rows.totals(), *deleted.totals()):
-        rows[snapshot] += shared
-    return {snapshot: ChangeSize(count, size.get(snapshot, 0)) for snapshot, count in sorted(rows.items()) if count}
+        even_rows[snapshot] += shared
+    size = defaultdict(float, new_bytes.totals())
+    changed_by = sorted(snapshot for snapshot in {*rows, *even_rows} if rows[snapshot] or even_rows[snapshot])
+    return {i: ChangeSize(rows[i], size[i], even_rows[i]) for i in changed_by}
 
 
 class _Shares:
-    """Amounts that are shared evenly among those of some sorted snapshots that lie in a range."""
+    """Amounts that are shared evenly among those of some sorted snapshots that lie in a range.
+
+    `firsts` has all of each amount for the first of them.
+    """
 
     def __init__(self, snapshots: Sequence[int]) -> None:
+        self.firsts: Counter[int] = Counter()
         self._snapshots = snapshots
         self._steps = [0.0] * (len(snapshots) + 1)  # what each has more than the one before
 
-    def add(self, amount: float, first: int, last: int) -> bool:
+    def add(self, amount: int, first: int, last: int) -> bool:
         """Share out an amount from `first` to `last`, both included; tell whether there was one to take it."""
         start, end = bisect_left(self._snapshots, first), bisect_right(self._snapshots, last)
         if start >= end:
             return False
+        self.firsts[self._snapshots[start]] += amount
         self._steps[start] += amount / (end - start)
         self._steps[end] -= amount / (end - start)
         return True
@@ -75,10 +85,15 @@ class _Shares:
 
 
 class _Deletes:
-    """Deletes from files. A snapshot that only flushes gets none, as long as there is another that can have done it."""
+    """Deletes from files.
+
+    A snapshot that only flushes gets no share, as long as there is another that can have done it; but as a first one
+    it counts, for it may have deleted, too.
+    """
 
     def __init__(self, history: History) -> None:
         self._history = history
+        self._any = _Shares([s.snapshot_id for s in history.snapshots if s.may_delete])
         self._certain = _Shares([s.snapshot_id for s in history.snapshots if s.deletes])
         self._possible = _Shares([s.snapshot_id for s in history.snapshots if s.may_delete and not s.deletes])
         self._ids = [s.next_file_id for s in history.snapshots]
@@ -91,10 +106,15 @@ class _Deletes:
             if delete_file.delete_file_id >= self._history.first_new_file_id:  # else all of it happened before
                 self._share(delete_file.delete_count, delete_file.begin_snapshot, self._written_by(delete_file))
 
+    @property
+    def firsts(self) -> Counter[int]:
+        return self._any.firsts
+
     def totals(self) -> list[tuple[int, float]]:
         return [*self._certain.totals(), *self._possible.totals()]
 
     def _share(self, rows: int, first: int, last: int) -> None:
+        self._any.add(rows, first, last)
         _ = self._certain.add(rows, first, last) or self._possible.add(rows, first, last)
 
     def _written_by(self, delete_file: DeleteFile) -> int:
