@@ -129,8 +129,13 @@ class SinkRuntime:
 
     def _is_stopping(self) -> bool:
         """Tell whether the query of the batch in this thread has been stopped: then nobody waits for the catalog."""
-        query: Query | None = getattr(self._current, "query", None)
+        query = self.current_query
         return query is not None and not query.is_active()
+
+    @property
+    def current_query(self) -> Query | None:
+        """The query of the batch in this thread, once it is known."""
+        return getattr(self._current, "query", None)
 
     def close(self) -> None:
         if self.__dict__.get("governor") is not None:

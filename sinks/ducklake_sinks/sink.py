@@ -83,7 +83,7 @@ class DuckLakeSink:
         try:
             return SinkTransaction(runtime, runtime.begin(int(batch_id), session or SparkSession.active()))
         except Exception as error:
-            log_failure(None, {"stream": self.options.stream, "batch": batch_id}, error)
+            log_failure(runtime.current_query, {"stream": self.options.stream, "batch": batch_id}, error)
             raise
 
     def append(self, frame: DataFrame, table: str | None = None) -> CommitResult:
@@ -91,7 +91,8 @@ class DuckLakeSink:
 
         It has no number, so nothing keeps it from being written twice: called again, it adds the rows again. What
         else the sink does to a batch, it does here, too: it creates the table, merges schemas, quarantines, inlines
-        or writes Parquet, and flushes. `table`: another than the sink's own. Raises InvalidInput in a streaming query.
+        or writes Parquet, and flushes. `table`: another than the sink's own. Raises InvalidInput inside `foreachBatch`
+        with the classic client; over Spark Connect that is not noticed, and a repeated batch is written twice.
         """
         runtime = self._running()
         with SinkTransaction(runtime, runtime.begin_without_number(frame.sparkSession)) as tx:

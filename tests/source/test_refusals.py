@@ -42,6 +42,16 @@ def test_batch_writes_say_what_to_do_instead(spark: SparkSession, catalog: Catal
 
 
 @pytest.mark.usefixtures("view")
+def test_default_mode_is_refused_by_spark_itself(spark: SparkSession, catalog: Catalog) -> None:
+    writer = spark.range(1).write.format("ducklake").options(catalog=catalog.url, table="t")
+
+    with pytest.raises(PySparkException) as caught:
+        writer.save()
+
+    assert caught.value.getCondition() == "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"
+
+
+@pytest.mark.usefixtures("view")
 def test_stream_writes_say_what_to_do_instead(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().writeStream
     writer = stream.format("ducklake").options(catalog=catalog.url, table="t").trigger(once=True)
