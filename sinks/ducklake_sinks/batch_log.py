@@ -6,8 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from py4j.protocol import Py4JError
-
 from ducklake_core import CommitResult
 from ducklake_core.log_lines import log_event, log_with_traceback
 from ducklake_core.pending import AddedCount
@@ -68,21 +66,17 @@ def _counted(part: Part) -> Iterator[tuple[str | None, int, str | None]]:
 
 
 def log_failure(query: Query | None, names: Mapping[str, object], error: BaseException) -> None:
-    """Say in one line that a batch has failed, before Spark says it in pages; one that was stopped has not."""
-    if query is not None and _is_stopped(query):
+    """Say in one line that a batch has failed, before Spark says it in pages; one that was stopped has not.
+
+    A stream without a name goes by the id of its query, where that is known.
+    """
+    if query is not None and query.query_id != BY_HAND and "stream" in names and names["stream"] is None:
+        names = {**names, "stream": query.query_id}
+    names = {name: value for name, value in names.items() if value is not None}
+    if query is not None and not query.is_active():
         log_event(log, logging.INFO, "batch_stopped", **names, error=error)
         return
     if log.isEnabledFor(logging.DEBUG):
         log_with_traceback(log, logging.ERROR, "batch_failed", error, **names)
     else:
         log_event(log, logging.ERROR, "batch_failed", **names, error=error)
-
-
-def _is_stopped(query: Query) -> bool:
-    """Tell whether somebody has stopped the query: what its batch does then fails, which is no failure."""
-    if query.handle is None:
-        return False
-    try:
-        return not query.handle.isActive()
-    except Py4JError:  # Spark itself has ended
-        return True

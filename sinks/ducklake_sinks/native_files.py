@@ -77,10 +77,10 @@ def write_natively(frame: DataFrame, layout: FileLayout, storage: Storage) -> tu
         files = _read_facts(storage, layout, name)
         if not files:
             written.remove()
-    kept = {file.path.removeprefix(name) for file in files}
-    for other in storage.files_in(directory):  # files without rows, and checksums of Hadoop's local filesystem
-        if other not in kept:
-            storage.remove_quietly(directory + other)
+        kept = {file.path.removeprefix(name) for file in files}
+        for other in storage.files_in(directory):  # files without rows, and checksums of Hadoop's local filesystem
+            if other not in kept:
+                storage.remove_quietly(directory + other)
     return files
 
 

@@ -148,12 +148,12 @@ class SinkRuntime:
         if self.governor is not None:
             self.governor.watch_stream(stream)
 
-    def begin_without_number(self, session: SparkSession) -> Beginning:
-        """Begin rows that belong to no batch of a stream. Raises InvalidInput within a batch."""
+    def begin_without_number(self, session: SparkSession, act: str) -> Beginning:
+        """Begin rows that belong to no batch of a stream. Raises InvalidInput within a batch, which names the act."""
         query = self.finder.find(session, None) if hasattr(session, "_jsparkSession") else None
         if query is not None and query.query_id != BY_HAND:
             raise InvalidInput(
-                "sink.append is for rows outside of a streaming query: a batch that Spark repeats would be written "
+                f"{act} is for rows outside of a streaming query: a batch that Spark repeats would be written "
                 "twice. In foreachBatch call sink(df, batch_id), or sink.transaction(batch_id) for several frames"
             )
         if self.governor is not None:

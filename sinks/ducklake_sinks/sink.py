@@ -95,7 +95,7 @@ class DuckLakeSink:
         with the classic client; over Spark Connect that is not noticed, and a repeated batch is written twice.
         """
         runtime = self._running()
-        with SinkTransaction(runtime, runtime.begin_without_number(frame.sparkSession)) as tx:
+        with SinkTransaction(runtime, runtime.begin_without_number(frame.sparkSession, "sink.append")) as tx:
             tx.append(frame, table)
             return tx.commit()
 
@@ -106,7 +106,7 @@ class DuckLakeSink:
         next one on. Readers of the table's changes see deletes and inserts. Else it is as `append`.
         """
         runtime = self._running()
-        beginning = runtime.begin_without_number(frame.sparkSession)
+        beginning = runtime.begin_without_number(frame.sparkSession, "sink.replace")
         with SinkTransaction(runtime, beginning, replaces=True) as tx:
             tx.append(frame, table)
             return tx.commit()

@@ -58,6 +58,7 @@ class SinkTransaction:
         self._dead: list[Part] = []  # dead letters, as they were staged last
         self._replaces = replaces  # the rows that tables have go with the same snapshot
         self._replaced: list[str] = []
+        self._named: str | None = None  # the table that rows were meant for last
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._start = time.perf_counter()
         self._has_ended = False
@@ -77,7 +78,7 @@ class SinkTransaction:
             self.commit()
         else:
             if error is not None:
-                log_failure(self._beginning.query, self._beginning.names, error)
+                self._log_failure(error)
             self.discard()
 
     def append(self, frame: DataFrame, table: str | None = None) -> None:
@@ -86,6 +87,7 @@ class SinkTransaction:
             raise InvalidInput("this transaction has ended: begin a new one for the next batch")
         if self.is_replay:
             return
+        self._named = table or self._options.table
         name, route, frame = self._destination(frame, table)
         if self._replaces:
             if name is None:
@@ -123,7 +125,7 @@ class SinkTransaction:
                     self.result = self._commit()
                     self._refuse_second_use(self.result)
             except BaseException as error:  # an interrupt must leave no file behind, either
-                log_failure(self._beginning.query, self._beginning.names, error)
+                self._log_failure(error)
                 if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
                     self.discard()
                 raise
@@ -325,6 +327,8 @@ class SinkTransaction:
 
     def _finish(self, result: CommitResult) -> None:
         runtime, added = self._runtime, {}
+        if result.replayed:
+            self._dead.clear()  # another run has kept them aside
         if self._beginning.committed is not None:
             runtime.complete(self._beginning.committed)
         else:
@@ -339,6 +343,11 @@ class SinkTransaction:
         milliseconds = {**self._seconds, "total": time.perf_counter() - self._start}
         dead = self._dead if self._options.quarantines else None
         log_batch(self._beginning, result, added, dead, {name: 1000 * value for name, value in milliseconds.items()})
+
+    def _log_failure(self, error: BaseException) -> None:
+        """Say what has failed: a batch by its number, rows without one by their table."""
+        names = self._beginning.names or ({} if self._named is None else {"table": self._named})
+        log_failure(self._beginning.query, names, error)
 
     def _adopt(self) -> None:
         """Give the tables that were created their options; a batch that is repeated does so again, if this fails.

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
 from ducklake_core import Lake
-from ducklake_core.errors import EpochOutOfOrder, InvalidInput, LedgerBehind
+from ducklake_core.errors import CatalogUnavailable, DuckLakeError, EpochOutOfOrder, InvalidInput, LedgerBehind
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
@@ -222,16 +222,57 @@ def test_frames_are_appended_without_a_number(spark: SparkSession, catalog: Cata
     check_lake(catalog, orphans=0)
 
 
-def test_append_within_a_batch_is_refused(spark: SparkSession, make_sink: MakeSink, tmp_path: Path) -> None:
+def test_append_that_is_committed_succeeds_although_the_catalog_goes_away_then(
+    spark: SparkSession,
+    catalog: Catalog,
+    make_sink: MakeSink,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sink = make_sink(stream=None, inline_rows=100)
+
+    def fail(*_: object, **__: object) -> None:
+        raise CatalogUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "set_option", fail)
+        first = sink.append(frame(spark, 10))
+    sink.append(frame(spark, 5, 10))
+
+    assert first.snapshot is not None
+    [line] = [message for message in caplog.messages if message.startswith("table_options_not_set")]
+    assert line == 'table_options_not_set table=main.events error="CatalogUnavailable: away"'
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(15))
+        assert lake.options(table="main.events") == {"data_inlining_row_limit": "100"}
+
+
+@pytest.mark.parametrize("act", ["append", "replace"])
+def test_rows_without_a_number_that_fail_name_their_table(
+    spark: SparkSession, make_sink: MakeSink, caplog: pytest.LogCaptureFixture, act: str
+) -> None:
+    sink = make_sink()
+    sink.append(frame(spark, 1))
+
+    with pytest.raises(DuckLakeError):
+        getattr(sink, act)(spark.range(1).selectExpr("'x' AS id", "'y' AS name"))
+
+    assert 'batch_failed table=main.events error="' in caplog.text
+
+
+@pytest.mark.parametrize("act", ["append", "replace"])
+def test_rows_without_a_number_are_refused_within_a_batch(
+    spark: SparkSession, make_sink: MakeSink, tmp_path: Path, act: str
+) -> None:
     sink = make_sink()
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
 
     def write(rows: DataFrame, _: int) -> None:
-        sink.append(rows)
+        getattr(sink, act)(rows)
 
     writer = stream.writeStream.foreachBatch(write).trigger(once=True)
 
-    with pytest.raises(Exception, match="outside of a streaming query"):
+    with pytest.raises(Exception, match=rf"sink\.{act} is for rows outside of a streaming query"):
         writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
 
 

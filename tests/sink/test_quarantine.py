@@ -86,6 +86,22 @@ def test_dead_letters_are_counted_and_warned_of(
     assert [f"rows={rows - 2} dead_letters=2" in message for message in told] == [True, True]
 
 
+@pytest.mark.usefixtures("strict_table")
+def test_batch_that_another_run_has_committed_warns_of_no_dead_letters(
+    spark: SparkSession, make_sink: MakeSink, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="ducklake_sinks")
+    late = make_sink(on_bad_row="quarantine").transaction(0, spark)
+    late.append(poisoned(spark, 30))
+    make_sink(on_bad_row="quarantine")(poisoned(spark, 30), 0)
+    caplog.clear()
+
+    assert late.commit().replayed
+
+    [line] = [record.getMessage() for record in caplog.records if record.name == "ducklake_sinks"]
+    assert line.startswith("batch_replayed stream=s batch=0 rows=0 dead_letters=0")
+
+
 def test_batches_without_bad_rows_need_no_dead_letters(
     spark: SparkSession, strict_table: Catalog, make_sink: MakeSink
 ) -> None:

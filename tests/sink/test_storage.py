@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Lake
-from ducklake_core.errors import InvalidInput, NoLakeFound, UnwritableFile
+from ducklake_core.errors import InvalidInput, NoLakeFound, UnreadableFile, UnwritableFile
 from ducklake_core.files.storage import Storage
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
@@ -102,6 +102,29 @@ def test_native_write_without_rows_leaves_no_folder(spark: SparkSession, catalog
     before = folders(catalog)
 
     sink(frame(spark, LARGE).where("id < 0"), 1)
+
+    assert folders(catalog) == before
+    check_lake(catalog, orphans=0)
+
+
+def test_native_write_whose_folder_cannot_be_tidied_leaves_none(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = make_sink(inline_rows=100)
+    sink(frame(spark, LARGE), 0)
+    before, list_files = folders(catalog), Storage.files_in
+    calls: list[str] = []
+
+    def list_once(self: Storage, directory: str) -> list[str]:
+        calls.append(directory)
+        if len(calls) > 1:
+            raise UnreadableFile("no listing today")
+        return list_files(self, directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "files_in", list_once)
+        with pytest.raises(UnreadableFile, match="no listing today"):
+            sink(frame(spark, LARGE), 1)
 
     assert folders(catalog) == before
     check_lake(catalog, orphans=0)
