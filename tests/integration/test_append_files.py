@@ -41,3 +41,17 @@ def test_files_of_a_transaction_that_fails_are_removed(catalog: Catalog) -> None
 
         assert not lake.storage.exists(lake.table("t").version.directory + files[0].path)
         assert lake.table("t").count() == 0
+
+
+def test_files_that_are_lent_stay_for_another_transaction(catalog: Catalog) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", ROWS.schema)
+        first = lake.transaction()
+        files = write_data_files(lake.storage, file_layout(first.table_version("t"), {}), ROWS)
+        first.append_files("t", files, lent=True)
+        first.discard()
+
+        with lake.transaction() as second:
+            second.append_files("t", files)
+
+        assert lake.table("t").count() == 40
