@@ -4,6 +4,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 ENVIRONMENT := .venv/.stamp
 CATALOG ?= sqlite
+# Else each Python process of Spark and of the tests compiles all that it imports again, which takes seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-spark test-under-load check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants lock format clean

@@ -55,7 +55,7 @@ python=$(find_python)
 echo "making the environment in $venv from constraints.txt" >&2
 make_venv "$python"
 if uv=$(find_uv); then
-    "$uv" pip sync --quiet --python "$venv/bin/python" constraints.txt
+    "$uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" constraints.txt
     "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
 else
     echo "uv cannot be installed here: using pip, which takes longer" >&2
