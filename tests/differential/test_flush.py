@@ -20,7 +20,7 @@ def flush(pair: Pair, ranges: Sequence[tuple[int, int]] = ()) -> None:
     head = pair.lakes["lake_a"].snapshots()[-1].snapshot_id
     ranges = ranges or [(1, head), (head // 2, head)]
     before = {name: history(pair, name, ranges) for name in pair.lakes}
-    pair.step(lambda lake: lake.flush_inlined(), FLUSH)
+    pair.step(lambda lake: lake.flush_inlined(keep_superseded=0), FLUSH)
     pair.attach_again()  # an open session cannot read any more once a table of inlined rows that it knows is dropped
     for name, seen in before.items():
         now = history(pair, name, ranges)

@@ -75,7 +75,7 @@ def append_by_hand(database: PostgresDatabase, files: int) -> None:
 def test_a_range_without_changes_of_the_table_asks_for_snapshots_only(proxy: Proxy, lake: Lake) -> None:
     lake.create_table("other", {"id": "int64"})
 
-    assert asked(proxy, lake) == ["ducklake_snapshot", "ducklake_snapshot_changes"]
+    assert asked(proxy, lake) == ["ducklake_metadata", "ducklake_snapshot", "ducklake_snapshot_changes"]
     assert proxy.round_trips <= 2
 
 
@@ -88,7 +88,7 @@ def test_an_append_asks_for_new_files_and_inlined_rows_only(proxy: Proxy, lake: 
         ["ducklake_snapshot", "ducklake_snapshot_changes"],
         ["ducklake_data_file", "ducklake_delete_file"],
     )
-    assert found == [*snapshots, *files]
+    assert found == ["ducklake_metadata", *snapshots, *files]
     assert proxy.round_trips == 3
 
 

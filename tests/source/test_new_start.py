@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ducklake_core import Lake
 from ducklake_sinks import DuckLakeSink
 from tests.fixtures.catalogs import Catalog
-from tests.fixtures.consistency import check_lake
+from tests.fixtures.consistency import check_files
 from tests.fixtures.oracle import Oracle
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -58,4 +58,4 @@ def test_feed_whose_snapshots_expired_starts_anew_into_its_table_without_doublin
         silver = lake.table("main.silver").read()
     rows = sorted(zip(silver.column("id").to_pylist(), silver.column("twice").to_pylist(), strict=True))
     assert rows == [(n, 2 * n) for n in range(1, 8)]
-    check_lake(catalog, orphans=0)
+    check_files(catalog)  # snapshots have gaps, where some have expired
