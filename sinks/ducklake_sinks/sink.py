@@ -82,7 +82,7 @@ class DuckLakeSink:
         runtime = self._running()
         try:
             return SinkTransaction(runtime, runtime.begin(int(batch_id), session or SparkSession.active()))
-        except Exception as error:
+        except Exception as error:  # told in one line before Spark does, then raised again
             log_failure(runtime.current_query, {"stream": self.options.stream, "batch": batch_id}, error)
             raise
 
