@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Epoch, Lake, Transaction, faults
-from ducklake_core.errors import InvalidInput, NoLakeFound, ObjectNotFound
+from ducklake_core.errors import InvalidInput, LakeExists, NoLakeFound, ObjectNotFound
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, LedgerEntry, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
@@ -115,17 +115,23 @@ class SinkRuntime:
                     f"{error}, or give the sink data_path='…', the place for its files: it creates the lake then"
                 ) from error
             Storage.of(self.options.data_path).check_writable()  # before there is a lake that nobody can use
-            return Lake.create(
-                self.options.catalog,
-                self.options.data_path,
-                metadata_schema=self.options.metadata_schema,
-                catalog_timeout=Patience.of(self.options.catalog_timeout, self._is_stopping),
-            )
+            try:
+                return self._create(self.options.data_path)
+            except LakeExists:  # another sink has created it meanwhile
+                lake = open_lake(self.options, self._is_stopping)
         with ExitStack() as stack:
             stack.enter_context(lake)
             lake.storage.check_writable()
             stack.pop_all()
         return lake
+
+    def _create(self, data_path: str) -> Lake:
+        return Lake.create(
+            self.options.catalog,
+            data_path,
+            metadata_schema=self.options.metadata_schema,
+            catalog_timeout=Patience.of(self.options.catalog_timeout, self._is_stopping),
+        )
 
     def _is_stopping(self) -> bool:
         """Tell whether the query of the batch in this thread has been stopped: then nobody waits for the catalog."""

@@ -58,6 +58,9 @@ def guarded() -> Iterator[PostgresServer]:
         ("lake@{}/postgres?options=-c%20nonsense%3D1", CatalogError, "42704", "nonsense.*check the parameters"),
         ("lake@{}/postgres?options=-c%20work_mem%3Dx", CatalogError, "22023", "work_mem.*check the parameters"),
         ("lake@{}/postgres?sslmode=nonsense", CatalogError, "08001", "sslmode.*check the parameters"),
+        ("lake@{}/postgres?sslmode=require", CatalogError, "08001", "SSL was required; check the parameters"),
+        ("lake@{}/postgres?service=nonsense", CatalogError, "08001", "service.*not found; check the parameters"),
+        ("lake@{}/postgres?require_auth=md5", CatalogError, "08001", "requirement.*check the parameters"),
     ],
 )
 def test_refused_connection_is_told_at_once(
@@ -109,6 +112,7 @@ def test_refusal_has_its_code_in_every_language(guarded: PostgresServer) -> None
         ("28P01", Fault.NOT_LET_IN), ("3D000", Fault.WRONG_ADDRESS), ("57P04", Fault.WRONG_ADDRESS),
         ("42501", Fault.FORBIDDEN), ("25006", Fault.FORBIDDEN), ("54011", Fault.LIMIT), ("54000", Fault.LIMIT),
         ("40001", Fault.CONTENTION), ("23505", Fault.CONTENTION), ("42P01", Fault.MISSING), ("42601", Fault.REFUSED),
+        ("42P06", Fault.CONTENTION), ("42P07", Fault.CONTENTION), ("42710", Fault.CONTENTION), ("25P03", Fault.AWAY),
     ],
 )  # fmt: skip
 def test_code_of_the_server_means_what_the_table_says(code: str, fault: Fault) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.catalog import wire
 from ducklake_core.catalog.bulk import BULK_ROWS
+from ducklake_core.errors import CatalogError, CatalogForbidden, DuckLakeError
 from tests.fixtures.pooler import Pooling, run_pooler
-from tests.fixtures.postgres import PostgresDatabase
+from tests.fixtures.postgres import HOST, PostgresDatabase
 
 CLIENTS, TURNS = 8, 6
 TRANSACTION = Pooling("transaction", servers=3)
@@ -109,3 +111,32 @@ def test_all_that_a_lake_can_do_works_behind_a_pooler(pooled: PostgresDatabase, 
         *[(0, "a"), (2, "c")],
         *[(10, "b"), (11, "b"), (12, "b")],
     ]
+
+
+@pytest.mark.parametrize("pooling", [TRANSACTION, replace(TRANSACTION, is_new=True)], ids=str)
+@pytest.mark.parametrize(
+    ("auth_type", "address", "error", "sqlstate"),
+    [
+        ("md5", "lake:wrong@{}/postgres", CatalogForbidden, "28P01"),
+        ("scram-sha-256", "lake:wrong@{}/postgres", CatalogForbidden, "28P01"),
+        ("trust", "nobody@{}/postgres", CatalogForbidden, "28P01"),
+        ("trust", "lake@{}/not_there", CatalogError, "3D000"),
+        ("trust", "lake@{}/postgres?options=-c%20work_mem%3Dx", CatalogError, "08001"),
+    ],
+    ids=["md5", "scram", "user", "database", "parameter"],
+)
+def test_what_the_pooler_refuses_is_told_at_once(
+    postgres_database: PostgresDatabase,
+    auth_type: str,
+    address: str,
+    error: type[DuckLakeError],
+    sqlstate: str,
+    pooling: Pooling,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asking = replace(pooling, auth_type=auth_type)
+    with run_pooler(postgres_database, asking) as pooled, pytest.raises(error) as caught:
+        Lake.open("postgresql://" + address.format(f"{HOST}:{pooled.port}"))
+
+    assert caught.value.sqlstate == sqlstate
+    assert not caplog.records  # nobody has waited

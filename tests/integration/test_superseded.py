@@ -1,13 +1,15 @@
 """Tables of inlined rows of older columns stay, empty, as long as a session of DuckDB may know them."""
 
+import logging
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 from ducklake_core import Lake
 from ducklake_core.catalog.superseded import drop_superseded
 from ducklake_core.errors import InvalidInput
-from tests.fixtures.catalogs import Catalog
+from tests.fixtures.catalogs import Catalog, PostgresCatalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
 
@@ -93,6 +95,17 @@ def test_time_of_a_flush_that_has_expired_is_that_of_the_oldest_snapshot(
         assert drop_superseded(lake.database, HOUR, last.snapshot_time + HOUR) == (OLD,)
 
 
+def test_table_that_never_had_rows_has_its_grace_from_when_it_was_superseded(catalog: Catalog) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", {"i": "int64"})
+        lake.add_column("t", "x", "int64", 7)
+        superseded = lake.snapshots()[-1].snapshot_time
+        assert registered(catalog) == [OLD, NEW]
+
+        assert drop_superseded(lake.database, HOUR, superseded + HOUR - timedelta(seconds=1)) == ()
+        assert drop_superseded(lake.database, HOUR, superseded + HOUR) == (OLD,)
+
+
 def test_table_with_rows_is_left_alone(catalog: Catalog, lake: Lake) -> None:
     with lake:
         assert drop_superseded(lake.database, timedelta(0)) == ()
@@ -100,6 +113,28 @@ def test_table_with_rows_is_left_alone(catalog: Catalog, lake: Lake) -> None:
 
         assert registered(catalog) == [OLD, NEW]
         assert lake.table("t").count() == 4
+
+
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
+def test_flush_by_a_role_that_may_not_drop_says_so_and_counts(
+    catalog: PostgresCatalog, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.close()
+    with psycopg.connect(catalog.database.conninfo, autocommit=True) as connection:
+        connection.execute("CREATE ROLE writes LOGIN")
+        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO writes")
+        try:
+            with Lake.open(catalog.url.replace("lake@", "writes@")) as writer:
+                result = writer.flush_inlined("t", keep_superseded=0)
+                read = writer.table("t").count()
+        finally:
+            connection.execute("DROP OWNED BY writes")
+            connection.execute("DROP ROLE writes")
+
+    assert (result.rows, read) == (4, 4)
+    assert [r.message.split()[0] for r in caplog.records if r.levelno >= logging.WARNING] == [
+        "superseded_tables_not_dropped"
+    ]
 
 
 def test_what_is_no_time_is_refused(lake: Lake) -> None:

@@ -67,6 +67,17 @@ def test_it_is_said_when_the_catalog_is_back(caplog: pytest.LogCaptureFixture) -
     ]  # fmt: skip
 
 
+def test_time_of_the_first_attempt_counts() -> None:
+    clock = Clock()
+
+    def act() -> None:
+        clock.sleep(40)
+        fail()
+
+    with pytest.raises(CatalogUnavailable, match="gave up after 2 attempts in 80 s"):
+        retry_while_unavailable(act, clock.patience(60), "here")
+
+
 def test_wait_that_is_stopped_ends_within_a_second() -> None:
     clock = Clock()
 
@@ -140,6 +151,24 @@ def test_catalog_that_is_away_for_a_while_is_waited_for(catalog: PostgresCatalog
         ACTS[act](lake)
 
         assert proxy.refusals == 0
+
+
+@pytest.mark.parametrize("act", ["append", "read", "set_option", "flush"])
+def test_lock_of_another_is_waited_for_no_longer_than_wanted(catalog: PostgresCatalog, act: str) -> None:
+    with (
+        Lake.open(catalog.url, catalog_timeout="200ms") as lake,
+        psycopg.connect(catalog.database.conninfo, autocommit=True) as rival,
+    ):
+        rival.execute("SET idle_in_transaction_session_timeout = '20s'")  # so that the test ends without the safeguard
+        rival.execute("BEGIN")
+        rival.execute("LOCK TABLE ducklake_snapshot, ducklake_metadata IN ACCESS EXCLUSIVE MODE")
+
+        with pytest.raises(CatalogUnavailable, match="as catalog_timeout says") as caught:
+            ACTS[act](lake)
+
+        assert caught.value.sqlstate == "55P03"
+        rival.execute("ROLLBACK")
+        ACTS[act](lake)
 
 
 def test_stream_out_of_a_lake_goes_on_after_a_lost_connection(catalog: PostgresCatalog, proxy: Proxy) -> None:

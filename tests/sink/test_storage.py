@@ -44,6 +44,25 @@ def test_path_that_takes_no_files_is_refused_before_a_lake_is_made(
         Lake.open(catalog.url)
 
 
+def test_sinks_that_start_at_once_share_the_lake_that_one_creates(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The probe of the data path is the last thing before a sink creates a lake: another one is faster there."""
+    first, second = make_sink(), make_sink(stream="t")
+    probe = Storage.check_writable
+
+    def check_after_the_other(storage: Storage) -> None:
+        monkeypatch.undo()
+        first(frame(spark, 3), 0)
+        probe(storage)
+
+    monkeypatch.setattr(Storage, "check_writable", check_after_the_other)
+    second(frame(spark, 3), 0)
+
+    with Lake.open(catalog.url) as lake:
+        assert lake.table("main.events").count() == 6
+
+
 def test_lake_whose_path_takes_no_files_any_more_is_refused_at_the_start(
     spark: SparkSession, catalog: Catalog, make_sink: MakeSink
 ) -> None:

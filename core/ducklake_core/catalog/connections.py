@@ -29,12 +29,19 @@ _DEADLINE_SECONDS = 10.0
 NO_PASSWORD = "28P01"  # noqa: S105 # the code of a wrong password, for a password that was asked for and not given
 WRONG_PARAMETER = "08001"  # as the SQL standard has it for a client that cannot connect; no server sends it
 
-# PgBouncer has one code for all that it refuses, 08P01, and speaks English alone.
-_SAID_BY_PGBOUNCER = {
-    "FATAL:  password authentication failed": "28P01",
-    "FATAL:  no such user": "28000",
-    "FATAL:  no such database": "3D000",
-    "FATAL:  unsupported startup parameter": WRONG_PARAMETER,
+# Refusals without a code that would tell the reason. PgBouncer has one for all, 08P01, and speaks English alone; what a
+# server has told it, it repeats without the code, and asks that server again only a quarter of a minute later.
+# libpq itself has none; in another language than English, its own refusals are waited for.
+_WITHOUT_CODE = {
+    re.compile(r"FATAL:  .*\bauthentication failed"): "28P01",
+    re.compile(r"FATAL:  no such user"): "28000",
+    re.compile(r"FATAL:  no such database|FATAL:  database \".*\" does not exist"): "3D000",
+    re.compile(r"FATAL:  unsupported startup parameter"): WRONG_PARAMETER,
+    re.compile(
+        r"definition of service .* not found|could not parse network address|invalid port number"
+    ): WRONG_PARAMETER,
+    re.compile(r"SSL was required|root certificate file|certificate verify failed"): WRONG_PARAMETER,
+    re.compile(r"authentication method requirement|channel binding required"): WRONG_PARAMETER,
 }
 
 
@@ -57,9 +64,9 @@ def is_alive(connection: Connection) -> bool:
 
 def refusal_code(error: psycopg.Error) -> str | None:
     """Return the SQLSTATE for which the server refused a connection; None when it did not answer, or lets us in now."""
-    of_pooler = next((code for text, code in _SAID_BY_PGBOUNCER.items() if text in str(error)), None)
-    if of_pooler is not None or error.sqlstate is not None:
-        return of_pooler or error.sqlstate
+    said = next((code for text, code in _WITHOUT_CODE.items() if text.search(str(error))), None)
+    if said is not None or error.sqlstate is not None:
+        return said or error.sqlstate
     failed = error.pgconn
     if failed is None or isinstance(error, psycopg.errors.ConnectionTimeout):
         return None
