@@ -24,8 +24,9 @@ from sqlalchemy.schema import CreateTable
 
 from benchmarks.readings import SCHEMA
 from ducklake_core import Lake
-from ducklake_core.catalog import postgres_values, sqlite_values
+from ducklake_core.catalog.dbapi import values as dbapi_values
 from ducklake_core.catalog.inlined_tables import inlined_table
+from ducklake_core.catalog.postgres import encode
 from ducklake_core.model import Column, Epoch
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import build_columns
@@ -125,9 +126,9 @@ def encoded_copy(place: Place) -> Iterator[Contender]:
 
         def copy(readings: pa.Table) -> float:
             rows = readings.num_rows
-            system = [postgres_values.constant_cells(value, rows) for value in (1, 1, None)]
-            cells = [postgres_values.encode_column(readings.column(i), c) for i, c in enumerate(COLUMNS)]
-            encoded = postgres_values.copy_buffer([*system, *cells])
+            system = [encode.constant_cells(value, rows) for value in (1, 1, None)]
+            cells = [encode.encode_column(readings.column(i), c) for i, c in enumerate(COLUMNS)]
+            encoded = encode.copy_buffer([*system, *cells])
             return _seconds(lambda: _copy_bytes(connection, encoded))
 
         yield copy
@@ -136,7 +137,7 @@ def encoded_copy(place: Place) -> Iterator[Contender]:
 @contextmanager
 def row_copy(place: Place) -> Iterator[Contender]:
     """What psycopg offers by itself: binary COPY of Python values, row by row, and COMMIT."""
-    types = ["int8", "int8", "int8", *(postgres_values.postgres_type(c).name.lower() for c in COLUMNS)]
+    types = ["int8", "int8", "int8", *(encode.postgres_type(c).name.lower() for c in COLUMNS)]
     with _bare_postgres(place) as connection:
 
         def copy(readings: pa.Table) -> float:
@@ -156,7 +157,7 @@ def encoded_insert(place: Place) -> Iterator[Contender]:
         connection.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
 
         def insert(readings: pa.Table) -> float:
-            rows = [(1, 1, None, *row) for row in sqlite_values.encode_rows(readings, COLUMNS)]
+            rows = [(1, 1, None, *row) for row in dbapi_values.encode_rows(readings, COLUMNS)]
             return _seconds(lambda: _insert_rows(connection, f"INSERT INTO {_BARE_TABLE} VALUES ({marks})", rows))
 
         yield insert

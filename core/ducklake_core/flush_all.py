@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ducklake_core import faults
 from ducklake_core.catalog.committer import CommitResult
-from ducklake_core.catalog.superseded import drop_superseded
+from ducklake_core.catalog.inlined_cleanup import drop_superseded
 from ducklake_core.errors import CatalogTableMissing, CatalogUnavailable, CommitConflict, DuckLakeError, ObjectNotFound
 from ducklake_core.flush import Flusher
 from ducklake_core.log_lines import log_event

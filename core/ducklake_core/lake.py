@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog import ledger, reader
-from ducklake_core.catalog.birth import create_lake, open_lake
 from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.consumers import forget_consumer, read_consumers, record_consumer
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_inlined_state
+from ducklake_core.catalog.lake_setup import create_lake, open_lake
 from ducklake_core.catalog.options_store import write_option
-from ducklake_core.catalog.state_reader import find_tables_inlined_into, read_inlined_state
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.change_rows import change_schema, read_changes
 from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from ducklake_core import Lake
-from ducklake_core.catalog import wire
+from ducklake_core.catalog.postgres import wire
 from ducklake_core.catalog.session import Statement
 from ducklake_core.errors import CatalogUnavailable
 from tests.fixtures.postgres import PostgresDatabase

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog.bulk import BULK_ROWS
+from ducklake_core.catalog.inlined_insert import BULK_ROWS
 from ducklake_core.model import Epoch
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Proxy, run_proxy

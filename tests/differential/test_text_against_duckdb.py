@@ -14,8 +14,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ducklake_core.catalog import postgres_values, sqlite_values
-from ducklake_core.catalog.postgres_values import constant_cells, copy_buffer, int64_cells
+from ducklake_core.catalog.dbapi import values as dbapi_values
+from ducklake_core.catalog.postgres import encode
+from ducklake_core.catalog.postgres.encode import constant_cells, copy_buffer, int64_cells
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import list_members
 from ducklake_core.spec.inlined import find_unreadable
@@ -209,7 +210,7 @@ def decode(catalog: Catalog, table: str, column: Column) -> pa.Array:
     match catalog:
         case SqliteCatalog():
             rows = catalog.query(f"SELECT {column.name} FROM {table} ORDER BY row_id")
-            return sqlite_values.decode_column([value for (value,) in rows], column)
+            return dbapi_values.decode_column([value for (value,) in rows], column)
         case PostgresCatalog():
             with psycopg.connect(catalog.database.conninfo) as connection:
                 return read_copied(connection, table, column, "row_id")
@@ -243,7 +244,7 @@ def replace_rows(catalog: Catalog, table: str, columns_: list[tuple[Column, pa.A
     match catalog:
         case SqliteCatalog():
             arrow = pa.table([array for _, array in columns_], names=[column.name for column, _ in columns_])
-            encoded = sqlite_values.encode_rows(arrow, [column for column, _ in columns_])
+            encoded = dbapi_values.encode_rows(arrow, [column for column, _ in columns_])
             marks = ", ".join("?" * len(columns_))
             names = ", ".join(column.name for column, _ in columns_)
             statement = f"UPDATE {table} SET ({names}) = ({marks}) WHERE row_id = ?"
@@ -252,7 +253,7 @@ def replace_rows(catalog: Catalog, table: str, columns_: list[tuple[Column, pa.A
         case PostgresCatalog():
             ((snapshot,),) = catalog.query(f"SELECT DISTINCT begin_snapshot FROM {table}")
             cells = [int64_cells(np.arange(rows)), constant_cells(snapshot, rows), constant_cells(None, rows)]
-            cells += [postgres_values.encode_column(array, column) for column, array in columns_]
+            cells += [encode.encode_column(array, column) for column, array in columns_]
             with psycopg.connect(catalog.database.conninfo) as client, client.cursor() as cursor:
                 cursor.execute(f"DELETE FROM {table}".encode())
                 with cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)".encode()) as copy:

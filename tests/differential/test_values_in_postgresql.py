@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
-from ducklake_core.catalog.few_cells import encode_rows, rows_parameter
-from ducklake_core.catalog.postgres_values import constant_cells, copy_buffer, encode_column
+from ducklake_core.catalog.postgres.encode import constant_cells, copy_buffer, encode_column
+from ducklake_core.catalog.postgres.encode_small import encode_rows, rows_parameter
 from ducklake_core.spec.few_rows import few_values
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.text import to_text

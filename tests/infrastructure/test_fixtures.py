@@ -13,7 +13,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from ducklake_core.catalog.wire import Command, Wire
+from ducklake_core.catalog.postgres.wire import Command, Wire
 from tests.fixtures.catalogs import Catalog, MakeCatalog
 from tests.fixtures.oracle import Oracle, OracleError
 from tests.fixtures.postgres import PostgresDatabase, PostgresServer

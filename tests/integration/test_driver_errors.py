@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog.connections import has_wrong_parameter
 from ducklake_core.catalog.driver_errors import SQLITE_CODES, SQLSTATES, Fault, meaning_of
+from ducklake_core.catalog.postgres.connections import has_wrong_parameter
 from ducklake_core.errors import CatalogError, CatalogForbidden, CatalogUnavailable, DuckLakeError, InvalidInput
 from tests.fixtures.postgres import HOST, PostgresServer, run_postgres
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog import inlined_blocks
+from ducklake_core.catalog.postgres import page_reader
 from ducklake_core.errors import InvalidInput
 from ducklake_core.files.parquet_out import write_data_files
 from ducklake_core.row_changes import file_layout
@@ -221,7 +221,7 @@ def test_flush_mends_it_and_duckdb_reads_the_table_again(poisoned: Lake, catalog
 def test_flush_by_pages_mends_it(
     poisoned: Lake, catalog: Catalog, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inlined_blocks, "LEAST_PAGES", 1)
+    monkeypatch.setattr(page_reader, "LEAST_PAGES", 1)
 
     poisoned.flush_inlined("t")
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog import wire
-from ducklake_core.catalog.bulk import BULK_ROWS
+from ducklake_core.catalog.inlined_insert import BULK_ROWS
+from ducklake_core.catalog.postgres import wire
 from ducklake_core.errors import CatalogError, CatalogForbidden, DuckLakeError
 from tests.fixtures.pooler import Pooling, run_pooler
 from tests.fixtures.postgres import HOST, PostgresDatabase

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ducklake_core.catalog import few_cells, postgres_values, sqlite_values
+from ducklake_core.catalog.dbapi import values as dbapi_values
+from ducklake_core.catalog.postgres import encode, encode_small
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
 from ducklake_core.plan.few_bounds import few_stats, is_covered
@@ -22,13 +23,13 @@ Act = Callable[[pa.Array, Column], object]
 
 
 def loop_cells(array: pa.Array, column: Column) -> object:
-    return few_cells.encode_rows([taken(array, column)], (column,)).rows
+    return encode_small.encode_rows([taken(array, column)], (column,)).rows
 
 
 def kernel_cells(array: pa.Array, column: Column) -> object:
     """Return what the kernels make of each row, with the type before it."""
-    data = postgres_values.encode_column(array, column).data.tobytes()
-    type_ = struct.pack(">i", postgres_values.postgres_type(column).oid)
+    data = encode.encode_column(array, column).data.tobytes()
+    type_ = struct.pack(">i", encode.postgres_type(column).oid)
     found = []
     while data:
         size = 4 + max(0, struct.unpack(">i", data[:4])[0])
@@ -38,11 +39,11 @@ def kernel_cells(array: pa.Array, column: Column) -> object:
 
 
 def loop_sqlite(array: pa.Array, column: Column) -> object:
-    return sqlite_values.encode_few([taken(array, column)])
+    return dbapi_values.encode_few([taken(array, column)])
 
 
 def kernel_sqlite(array: pa.Array, column: Column) -> object:
-    return sqlite_values.encode_rows(pa.table([array], names=["c"]), [column])
+    return dbapi_values.encode_rows(pa.table([array], names=["c"]), [column])
 
 
 def loop_texts(array: pa.Array, column: Column) -> object:
@@ -109,7 +110,7 @@ def test_rows_are_one_array_with_the_columns_of_every_inlined_row() -> None:
     ]
     values = few_values(pa.table(arrays_, names=list("abcd")), columns_)
 
-    parameter = few_cells.rows_parameter(few_cells.encode_rows(values, columns_), [40, 41], 9)
+    parameter = encode_small.rows_parameter(encode_small.encode_rows(values, columns_), [40, 41], 9)
 
     system = [struct.pack(">iiq iiq ii", 20, 8, row_id, 20, 8, 9, 20, -1) for row_id in (40, 41)]
     first = system[0] + struct.pack(">iii ii2s iiB iih", 23, 4, 7, 17, 2, b"ab", 16, 1, 1, 21, 2, 1)

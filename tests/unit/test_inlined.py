@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ducklake_core.catalog.sqlite_values import decode_column, encode_column, encode_rows
+from ducklake_core.catalog.dbapi.values import decode_column, encode_column, encode_rows
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.spec.inlined import find_uninlinable, find_unreadable, find_unstorable, inlined_type
 from ducklake_core.spec.text import to_text

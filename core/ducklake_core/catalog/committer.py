@@ -20,10 +20,10 @@ from tenacity import Retrying
 
 from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
-from ducklake_core.catalog.bulk import insert_rows, is_bulk
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.driver_errors import is_wrong_guess
 from ducklake_core.catalog.head import Remembered, guess_head, read_head, remember
+from ducklake_core.catalog.inlined_insert import insert_rows, is_bulk
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.statements import claim_version, statements_of_all
 from ducklake_core.errors import (

@@ -15,9 +15,9 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import QueuePool
 
-from ducklake_core.catalog.connections import is_alive, refusal_code
 from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
 from ducklake_core.catalog.driver_errors import DATABASE_ERRORS, driver_error, is_other_layout, named
+from ducklake_core.catalog.postgres.connections import is_alive, refusal_code
 from ducklake_core.catalog.session import Session
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import (

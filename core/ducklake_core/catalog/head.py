@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ducklake_core.catalog import ledger, queries, reader
-from ducklake_core.catalog.bulk import encode_ahead, is_few
+from ducklake_core.catalog.inlined_insert import encode_ahead, is_few
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableStats
 from ducklake_core.plan.commit import HeadState

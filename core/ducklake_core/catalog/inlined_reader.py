@@ -29,12 +29,14 @@ from sqlalchemy import (
 )
 from sqlalchemy import cast as sql_cast
 
-from ducklake_core.catalog import postgres_values, queries, sqlite_values
+from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.inlined_blocks import Pages, count_pages, read_in_order
+from ducklake_core.catalog.dbapi import values as dbapi_values
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
-from ducklake_core.catalog.postgres_blocks import PLACE, page_start
-from ducklake_core.catalog.postgres_cells import CopiedRows, split_rows
+from ducklake_core.catalog.postgres import encode
+from ducklake_core.catalog.postgres.copy_decode import CopiedRows, split_rows
+from ducklake_core.catalog.postgres.joined_decode import PLACE, page_start
+from ducklake_core.catalog.postgres.page_reader import Pages, count_pages, read_in_order
 from ducklake_core.catalog.row_versions import RowVersions, no_columns, table_of
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, TableVersion
@@ -244,7 +246,7 @@ def _pick(
 
 
 def _selected(sql_column: ColumnElement[object], column: Column, dialect: str) -> ColumnElement[object]:
-    if dialect == "postgresql" and postgres_values.select_cast(column) is not None:
+    if dialect == "postgresql" and encode.select_cast(column) is not None:
         return sql_cast(sql_column, String)
     return sql_column
 
@@ -329,7 +331,7 @@ def _copied_rows(copied: CopiedRows, name: str, columns: Sequence[Column], first
 def _rows_of(rows: Sequence[Row], columns: Sequence[Column], first: int) -> pa.Table:
     if not columns:
         return no_columns(len(rows))
-    arrays = [sqlite_values.decode_column([row[i] for row in rows], c) for i, c in enumerate(columns, first)]
+    arrays = [dbapi_values.decode_column([row[i] for row in rows], c) for i, c in enumerate(columns, first)]
     return pa.table(arrays, names=[c.name for c in columns])
 
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from ducklake_core import faults
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.wire import Command, Wire
+from ducklake_core.catalog.postgres.wire import Command, Wire
 from ducklake_core.errors import CommitOutcomeUnknown, InvalidInput
 from ducklake_core.spec.utf8 import with_replacements
 from ducklake_core.spec.versions import Feature, FormatVersion

@@ -24,8 +24,8 @@ from sqlalchemy import column as sql_column
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.few_cells import EncodedRows, encode_rows, rows_parameter
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, row_type
+from ducklake_core.catalog.postgres.encode_small import EncodedRows, encode_rows, rows_parameter
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column
 from ducklake_core.plan.data_rows import stats_writes
@@ -95,7 +95,7 @@ def claim_version(session: Session) -> Statement:
 
 
 def insert_inlined(session: Session, write: InsertInlined) -> Statement:
-    """Return PostgreSQL's statement that inserts inlined rows, all in one round trip; others go by `bulk.py`."""
+    """Return PostgreSQL's statement that inserts inlined rows in one round trip; others go by `inlined_insert`."""
     rows = rows_parameter(write.source.encoded(encode_few), write.row_ids.tolist(), int(write.begin))
     schema = session.database.url.metadata_schema
     return Statement(_insert_unnested(write.columns, write.name, schema, write.stored_names), {"rows": rows})

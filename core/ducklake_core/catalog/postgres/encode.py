@@ -1,8 +1,8 @@
 """Arrow values → PostgreSQL's binary format, a column at a time. Pure; runs where the commit runs.
 
-`postgres_cells` has the way back.
+`copy_decode` has the way back.
 A cell is `int32 length + bytes`, NULL is the length -1: the same in COPY (`copy_buffer`) and, after its type, in rows
-(`few_cells.py`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
+(`encode_small.py`). https://www.postgresql.org/docs/current/sql-copy.html, section "Binary Format".
 """
 
 from __future__ import annotations
@@ -373,7 +373,7 @@ _ENCODERS: Mapping[str, Encoder] = {
 
 
 def select_cast(column: Column) -> str | None:
-    """Return the type to which a SELECT casts the column before `postgres_cells` reads it, None for no cast.
+    """Return the type to which a SELECT casts the column before `copy_decode` reads it, None for no cast.
 
     As text, since their binary forms are not Arrow's: digits in base 10000, an offset. Only where that text is the same
     whatever the settings of the server are: that of an interval is not.

@@ -8,8 +8,9 @@ from psycopg import sql
 from sqlalchemy import Table, insert
 from sqlalchemy.dialects import sqlite
 
-from ducklake_core.catalog import postgres_values, sqlite_values
+from ducklake_core.catalog.dbapi import values as dbapi_values
 from ducklake_core.catalog.inlined_tables import inlined_table
+from ducklake_core.catalog.postgres import encode
 from ducklake_core.catalog.session import Session
 from ducklake_core.catalog.statements import encode_few
 from ducklake_core.plan.staged import InlinedRows
@@ -48,19 +49,19 @@ def insert_rows(session: Session, write: InsertInlined) -> None:
 
 def _copy(session: Session, write: InsertInlined) -> None:
     cells = [
-        postgres_values.int64_cells(write.row_ids),
-        postgres_values.constant_cells(int(write.begin), write.row_count),
-        postgres_values.constant_cells(None, write.row_count),
+        encode.int64_cells(write.row_ids),
+        encode.constant_cells(int(write.begin), write.row_count),
+        encode.constant_cells(None, write.row_count),
         *write.source.encoded(_encode_cells),
     ]
-    encoded = postgres_values.copy_buffer(cells)
+    encoded = encode.copy_buffer(cells)
     session.begin()
     with session.driver.cursor().copy(_copy_statement(session.database.url.metadata_schema, write.name)) as copy:
         copy.write(encoded)
 
 
-def _encode_cells(rows: InlinedRows) -> list[postgres_values.Cells]:
-    return [postgres_values.encode_column(rows.rows.column(i), c) for i, c in enumerate(rows.columns)]
+def _encode_cells(rows: InlinedRows) -> list[encode.Cells]:
+    return [encode.encode_column(rows.rows.column(i), c) for i, c in enumerate(rows.columns)]
 
 
 @lru_cache(maxsize=512)
@@ -80,8 +81,8 @@ def _insert_many(session: Session, write: InsertInlined) -> None:
 
 def _encode_rows(rows: InlinedRows) -> list[tuple[object, ...]]:
     if rows.few is not None:
-        return sqlite_values.encode_few(rows.few)
-    return sqlite_values.encode_rows(rows.rows, rows.columns)
+        return dbapi_values.encode_few(rows.few)
+    return dbapi_values.encode_rows(rows.rows, rows.columns)
 
 
 @lru_cache(maxsize=512)

@@ -1,7 +1,7 @@
 """Few rows → one array parameter of a table's row type, in PostgreSQL's binary format. Pure; runs at the commit.
 
 A row is `int32 size, int32 fields`, a cell of it `int32 type, int32 length, bytes`; the length of NULL is -1. What
-follows the type is what `postgres_values.py` makes of any number of rows: the server gets the same values.
+follows the type is what `encode.py` makes of any number of rows: the server gets the same values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.catalog import postgres_values
+from ducklake_core.catalog.postgres.encode import encoder_of, nul_in_text, postgres_type, unpacked_numerics
 from ducklake_core.model import Column
 from ducklake_core.spec.few_rows import FewValues, few_utf8, validity
 from ducklake_core.spec.memo import per_object
@@ -115,7 +115,7 @@ def _encoders_of(columns: Sequence[Column]) -> Sequence[_Encoder]:
 
 
 def _encoder(column: Column) -> _Encoder:
-    type_ = postgres_values.postgres_type(column)
+    type_ = postgres_type(column)
     if column.type in _BYTES:
         return _bytes_encoder(type_.oid)
     if column.type in _NUMBERS:
@@ -136,7 +136,7 @@ def _number_encoder(kind: _Kind) -> _Encoder:
 
 def _decimal_encoder(oid: int, precision: int, scale: int) -> _Encoder:
     def encode(values: FewValues) -> _Numbers | list[bytes]:
-        cells = postgres_values.unpacked_numerics(values.array, precision, scale)
+        cells = unpacked_numerics(values.array, precision, scale)
         size = cells.itemsize - 4  # without their length, which they begin with
         numbers = np.ndarray(len(cells), f"V{size}", cells, 4, (cells.itemsize,))
         return _with_nulls(_Numbers(_Kind(oid, f"V{size}"), numbers), values.array)
@@ -178,7 +178,7 @@ def _text_encoder(oid: int) -> _Encoder:
     def encode(values: FewValues) -> list[bytes]:
         texts = few_utf8(values)
         if values.column.is_nested and b"\x00" in b"".join(filter(None, texts)):
-            raise postgres_values.nul_in_text(values.column)
+            raise nul_in_text(values.column)
         return [null if text is None else heads[len(text)] + text for text in texts]
 
     return encode
@@ -186,7 +186,7 @@ def _text_encoder(oid: int) -> _Encoder:
 
 def _other_encoder(column: Column, oid: int) -> _Encoder:
     """Let kernels make the cells, and put the type before each."""
-    kernel, type_ = postgres_values.encoder_of(column), struct.pack(">I", oid)
+    kernel, type_ = encoder_of(column), struct.pack(">I", oid)
 
     def encode(values: FewValues) -> list[bytes]:
         cells = kernel(values.array)

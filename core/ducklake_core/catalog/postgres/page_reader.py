@@ -1,4 +1,4 @@
-"""Reads row versions of PostgreSQL page by page, as `postgres_blocks` joins them, as long as that keeps their order.
+"""Reads row versions of PostgreSQL page by page, as `joined_decode` joins them, as long as that keeps their order.
 
 Rows that were only ever appended lie nearly in the order of their ids, and need no sort by the server: some pages are
 swapped with their neighbours. Updates, deletes, and room that a vacuum has given back disturb it more: from there on
@@ -18,7 +18,7 @@ from sqlalchemy import table as sql_table
 
 from ducklake_core.ahead import ahead
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
-from ducklake_core.catalog.postgres_blocks import (
+from ducklake_core.catalog.postgres.joined_decode import (
     Block,
     Joining,
     NotJoined,

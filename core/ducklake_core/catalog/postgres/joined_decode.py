@@ -18,8 +18,8 @@ import pyarrow as pa
 from sqlalchemy import ColumnElement, Select, Table, bindparam, func, literal_column, select
 
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, Spelled
-from ducklake_core.catalog.postgres_arrays import bytes_array, fixed_array, fixed_form, validity_buffer
-from ducklake_core.catalog.postgres_values import postgres_type
+from ducklake_core.catalog.postgres.arrays import bytes_array, fixed_array, fixed_form, validity_buffer
+from ducklake_core.catalog.postgres.encode import postgres_type
 from ducklake_core.model import Column
 
 _SEND: Mapping[str, str] = {

@@ -1,6 +1,6 @@
 """What PostgreSQL sends of one column → the Arrow array of its type, however it came. Pure.
 
-`postgres_cells` finds the values in a COPY, `postgres_blocks` in what the server has joined.
+`copy_decode` finds the values in a COPY, `joined_decode` in what the server has joined.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.catalog.postgres_values import postgres_type, select_cast
+from ducklake_core.catalog.postgres.encode import postgres_type, select_cast
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.text import from_text

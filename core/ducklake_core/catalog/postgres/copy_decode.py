@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from psycopg.abc import Buffer
 
-from ducklake_core.catalog.postgres_arrays import bytes_array, fixed_array, fixed_form, validity_buffer
+from ducklake_core.catalog.postgres.arrays import bytes_array, fixed_array, fixed_form, validity_buffer
 from ducklake_core.errors import CorruptCatalog, UnsupportedType
 from ducklake_core.model import Column
 

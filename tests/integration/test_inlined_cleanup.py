@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog.superseded import drop_superseded
+from ducklake_core.catalog.inlined_cleanup import drop_superseded
 from ducklake_core.errors import InvalidInput
 from tests.fixtures.catalogs import Catalog, PostgresCatalog
 from tests.fixtures.consistency import check_lake

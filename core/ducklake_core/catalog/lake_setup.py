@@ -36,7 +36,7 @@ def create_lake(database: Database, data_path: str) -> str:
 
     def create(session: Session) -> None:
         if not table_exists(session, "ducklake_metadata"):
-            session.write_and_commit(_birth_statements(database, stored, main_uuid))
+            session.write_and_commit(_bootstrap_statements(database, stored, main_uuid))
         elif not _has_schema(session, main_uuid):  # else an attempt of ours, whose COMMIT got no answer, has landed
             raise LakeExists(f"there is a lake at '{database.url.shown}' already: open it instead")
 
@@ -107,7 +107,7 @@ def _read_metadata(database: Database) -> dict[str, str]:
     return {row[0]: row[1] for row in rows if not row[2]}
 
 
-def _birth_statements(database: Database, data_path: str, main_uuid: UUID) -> list[Statement]:
+def _bootstrap_statements(database: Database, data_path: str, main_uuid: UUID) -> list[Statement]:
     t = database.tables
     schema = database.url.metadata_schema
     statements = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []
