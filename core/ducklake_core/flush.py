@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 
 from ducklake_core import faults
-from ducklake_core.ahead import ahead
 from ducklake_core.catalog.committer import CommitResult, Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
@@ -23,7 +22,7 @@ from ducklake_core.catalog.reader import read_head
 from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CommitConflict, CorruptCatalog
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes, replaced_files, write_delete_file
-from ducklake_core.files.flush_out import FlushWriter
+from ducklake_core.files.flush_writer import FlushWriter
 from ducklake_core.files.open_file import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
@@ -31,6 +30,7 @@ from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile, FlushedTable
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
+from ducklake_core.prefetch import prefetched
 
 DEFAULT_MEMORY_BYTES = 512 * 2**20
 # A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed; and
@@ -109,7 +109,7 @@ class Flusher:
 
     def _write_rows(self, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
         chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)
-        with FlushWriter(self.storage, self._layout(inlined)) as writer, closing(ahead(chunks)) as read:
+        with FlushWriter(self.storage, self._layout(inlined)) as writer, closing(prefetched(chunks)) as read:
             for chunk in read:
                 # What ended after the base is a conflict that the commit finds.
                 ends = np.where(chunk.ends <= self.base.snapshot_id, chunk.ends, 0)

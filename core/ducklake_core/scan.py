@@ -21,7 +21,7 @@ from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogTableMissing, CorruptCatalog
 from ducklake_core.files.delete_files import read_deletes
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
-from ducklake_core.files.parquet_in import POSITIONS, ROW_IDS, ReadRequest, read_data_file
+from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, read_data_file
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, InlinedTable, SnapshotId, TableVersion
 from ducklake_core.plan.filter_arrow import to_arrow

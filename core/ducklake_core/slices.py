@@ -17,7 +17,7 @@ from ducklake_core.catalog.inlined_reader import InlinedExtent, RowIdRange, read
 from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogTableMissing, DuckLakeError, ObjectNotFound, TransientError, UnreadableFile
-from ducklake_core.files.parquet_in import ReadRequest, iterate_data_file
+from ducklake_core.files.parquet_reader import ReadRequest, iterate_data_file
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, InlinedTable, RowSpan, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.filter_arrow import to_arrow

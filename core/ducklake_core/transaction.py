@@ -19,7 +19,7 @@ from uuid6 import uuid7
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectExists, ObjectNotFound
-from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.log_lines import log_event
 from ducklake_core.model import (
@@ -41,7 +41,7 @@ from ducklake_core.plan.evolution import AddColumn, EvolutionStep, PromoteColumn
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
-from ducklake_core.row_changes import INLINE_BYTES, RowChanger, file_layout
+from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.inlined import find_uninlinable
 from ducklake_core.spec.names import check_name, fold, join_table_name, split_path, split_table_name
 from ducklake_core.spec.options import effective_options, inlined_row_limit
@@ -74,7 +74,7 @@ class Transaction:
         self._created_schemas: list[SchemaVersion] = []
         self._dropped_schemas: list[SchemaVersion] = []
         self._next_provisional = -1
-        self._rows = RowChanger(lake.database, lake.storage, self._view.snapshot.snapshot_id)
+        self._rows = RowWriter(lake.database, lake.storage, self._view.snapshot.snapshot_id)
         self._has_ended = self._has_failed = False
         self.result: CommitResult | None = None
         self.in_doubt = False

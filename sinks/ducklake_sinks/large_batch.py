@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Transaction
-from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.log_lines import log_event

@@ -22,7 +22,7 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from uuid6 import uuid7
 
 from ducklake_core.files.footer_facts import read_file_facts
-from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.files.written import WrittenFiles

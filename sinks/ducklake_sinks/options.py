@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
 from ducklake_core.model import SortKey
-from ducklake_core.row_changes import INLINE_BYTES
+from ducklake_core.row_writes import INLINE_BYTES
 from ducklake_core.spec.names import join_table_name, nearest_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expressions

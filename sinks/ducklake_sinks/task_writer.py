@@ -18,7 +18,7 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import faults
 from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch, TerminalError
-from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile

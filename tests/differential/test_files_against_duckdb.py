@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ducklake_core.errors import UnreadableFile
 from ducklake_core.files.delete_files import merge_deletes, write_delete_file
-from ducklake_core.files.parquet_in import ReadRequest, read_data_file
-from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.parquet_reader import ReadRequest, read_data_file
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.paths import hive_directory, hive_keys
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, ColumnStats, PartitionKey, SnapshotId

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ducklake_core.errors import UnsupportedType
-from ducklake_core.files.parquet_form import find_unwritable, parquet_field
+from ducklake_core.files.parquet_types import find_unwritable, parquet_field
 from ducklake_core.model import Column
 from ducklake_core.spec.inlined import find_uninlinable, inlined_type
 from ducklake_core.spec.types import SCALARS, arrow_type, build_column, parse_type

@@ -5,8 +5,8 @@ import pickle
 import pyarrow as pa
 
 from ducklake_core import Lake
-from ducklake_core.files.parquet_out import write_data_files
-from ducklake_core.row_changes import file_layout
+from ducklake_core.files.parquet_writer import write_data_files
+from ducklake_core.row_writes import file_layout
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.pairs import attach

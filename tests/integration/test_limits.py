@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.row_changes import INLINE_BYTES
+from ducklake_core.row_writes import INLINE_BYTES
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.feeds import feed_of
 from tests.fixtures.oracle import Oracle

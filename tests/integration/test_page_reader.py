@@ -13,7 +13,7 @@ from ducklake_core import Lake
 from ducklake_core.catalog.inlined_reader import read_row_versions
 from ducklake_core.catalog.postgres import page_reader
 from ducklake_core.catalog.row_versions import RowVersions
-from ducklake_core.files.flush_out import FlushWriter
+from ducklake_core.files.flush_writer import FlushWriter
 from ducklake_core.spec.text import to_text
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.values import SCALAR_TYPES, sample_array

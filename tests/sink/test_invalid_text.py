@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput
-from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import NewDataFile
 from ducklake_sinks import large_batch

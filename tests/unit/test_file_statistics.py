@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import ColumnStats

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_core.files.parquet_out import FileLayout
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.spec.types import build_columns
 from ducklake_sinks.bad_rows import Letterhead

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core.errors import UnreadableFile, UnwritableFile
-from ducklake_core.files.parquet_out import FileLayout, write_data_files, write_record_batches
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files, write_record_batches
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.files.written import WrittenFiles

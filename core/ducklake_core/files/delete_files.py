@@ -18,7 +18,7 @@ from pyarrow.parquet import encryption
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.files.deletion_vectors import positions_of
 from ducklake_core.files.open_file import footer_size
-from ducklake_core.files.parquet_in import decryption_of, explain
+from ducklake_core.files.parquet_reader import decryption_of, explain
 from ducklake_core.files.paths import new_delete_file_name, relative_to
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles

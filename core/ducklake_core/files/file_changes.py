@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes
-from ducklake_core.files.parquet_in import (
+from ducklake_core.files.parquet_reader import (
     POSITIONS,
     ROW_IDS,
     SNAPSHOT_IDS,

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
-from ducklake_core.files.arrange import PartitionValues
 from ducklake_core.files.dictionaries import repetitive_leaves
-from ducklake_core.files.parquet_form import parquet_field, to_parquet_form
+from ducklake_core.files.parquet_types import parquet_field, to_parquet_form
+from ducklake_core.files.partition_sort import PartitionValues
 from ducklake_core.files.paths import hive_directory, hive_keys, new_data_file_name
 from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, leaf_paths, leaf_values, merge_bounds
 from ducklake_core.files.storage import Storage

@@ -16,7 +16,6 @@ from sqlalchemy import BigInteger, ColumnElement, Select, String, Table, bindpar
 from sqlalchemy import cast as sql_cast
 from sqlalchemy import table as sql_table
 
-from ducklake_core.ahead import ahead
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
 from ducklake_core.catalog.postgres.joined_decode import (
     Block,
@@ -31,6 +30,7 @@ from ducklake_core.catalog.row_versions import RowVersions, concat_versions, tab
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.stored_tables import quoted_name
 from ducklake_core.model import Column, SnapshotId
+from ducklake_core.prefetch import prefetched
 from ducklake_core.text_repair import with_valid_text
 
 # A table of fewer pages is read at once, which takes fewer round trips.
@@ -76,7 +76,7 @@ def read_in_order(
     session.query(_SETTINGS)
     last, page, size = (-1, -1), 0, 0
     carried, parts = list[RowVersions](), list[RowVersions]()
-    with closing(ahead(_fetch(session, pages, count, chunk_bytes))) as fetched:
+    with closing(prefetched(_fetch(session, pages, count, chunk_bytes))) as fetched:
         for blocks, next_page in fetched:
             try:
                 parts += [_versions(blocks, pages)] if blocks else []  # while the server joins the next ones

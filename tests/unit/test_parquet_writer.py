@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core.errors import SchemaMismatch, UnsupportedType
-from ducklake_core.files.parquet_form import find_unwritable
-from ducklake_core.files.parquet_out import FileLayout, write_data_files, write_record_batches
+from ducklake_core.files.parquet_types import find_unwritable
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files, write_record_batches
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import ColumnId, NewDataFile, Partitioning, PartitionKey, SortKey, SortOrder

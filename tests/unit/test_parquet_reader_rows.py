@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core.errors import UnreadableFile
-from ducklake_core.files.parquet_in import (
+from ducklake_core.files.parquet_reader import (
     POSITIONS,
     ROW_IDS,
     SNAPSHOT_IDS,
@@ -19,7 +19,7 @@ from ducklake_core.files.parquet_in import (
     iterate_data_file,
     read_data_file,
 )
-from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, DataFileId, SnapshotId

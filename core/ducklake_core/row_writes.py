@@ -18,9 +18,9 @@ from ducklake_core import faults, scan
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_file_stats
 from ducklake_core.errors import InvalidInput, ObjectNotFound, SchemaMismatch, UnsupportedType
-from ducklake_core.files.parquet_form import find_unwritable
-from ducklake_core.files.parquet_in import ROW_IDS, ReadRequest, read_data_file
-from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.parquet_reader import ROW_IDS, ReadRequest, read_data_file
+from ducklake_core.files.parquet_types import find_unwritable
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, NewDataFile, SnapshotId, TableVersion
@@ -40,7 +40,7 @@ INLINE_BYTES = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class RowChanger:
+class RowWriter:
     """Changes rows of pending tables that read at one base snapshot."""
 
     database: Database

@@ -1,4 +1,4 @@
-"""Parquet in: the rows of one data file as a snapshot of the table sees them.
+"""Reads Parquet: the rows of one data file as a snapshot of the table sees them.
 
 Runs on driver and executors; needs no catalog. Which field is which column is decided in `field_match`; this module
 reads only the columns it needs and lets go of what the snapshot does not see.

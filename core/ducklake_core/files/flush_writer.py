@@ -1,4 +1,4 @@
-"""Flushed rows out: chunks of row versions become few data files, and delete files for those that have ended.
+"""Writes flushed rows: chunks of row versions become few data files, and delete files for those that have ended.
 
 Runs on the driver; needs no catalog. Files stay open from chunk to chunk and roll at their target size, so their number
 follows from the data and not from the chunks; memory is that of one chunk. Within a file rows come in the order of the
@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.errors import UnsupportedType
-from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.delete_files import write_delete_file
 from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
-from ducklake_core.files.parquet_form import find_unwritable
+from ducklake_core.files.parquet_types import find_unwritable
+from ducklake_core.files.partition_sort import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.log_lines import log_event

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ducklake_core.errors import UnreadableFile, UnsupportedType
 from ducklake_core.files.field_match import Found, assemble, match_fields
-from ducklake_core.files.parquet_in import ReadRequest, read_data_file
-from ducklake_core.files.parquet_out import FileLayout, write_data_files
+from ducklake_core.files.parquet_reader import ReadRequest, read_data_file
+from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, DataFileId, NameMapping, NameMappingEntry, SnapshotId
 from ducklake_core.spec.text import to_text

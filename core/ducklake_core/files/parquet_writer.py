@@ -1,6 +1,6 @@
-"""Parquet out: Arrow rows become data files with field ids on every node, and the facts their commit needs.
+"""Writes Parquet: Arrow rows become data files with field ids on every node, and the facts their commit needs.
 
-Runs on driver and executors; needs no catalog. What the files hold is decided in `parquet_form`, `arrange` and
+Runs on driver and executors; needs no catalog. What the files hold is decided in `parquet_types`, `partition_sort` and
 `statistics`; this module writes. A file is visible to nobody until a commit names it; after a failure none is left.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from ducklake_core.errors import SchemaMismatch, UnsupportedType
-from ducklake_core.files.arrange import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
-from ducklake_core.files.parquet_form import find_unwritable, to_parquet_form
+from ducklake_core.files.parquet_types import find_unwritable, to_parquet_form
+from ducklake_core.files.partition_sort import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.paths import new_data_file_name
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
