@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ducklake_core.errors import DuckLakeError
     from ducklake_core.lake import Lake
     from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
-    from ducklake_core.table import Table
+    from ducklake_core.read.table import Table
     from ducklake_core.transaction import Transaction
 
     __version__: str

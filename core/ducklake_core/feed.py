@@ -24,7 +24,7 @@ from ducklake_core.model import Column, SnapshotId, TableVersion
 from ducklake_core.plan.change_sizes import ChangeSize, change_sizes
 from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges
 from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
-from ducklake_core.scan import as_table_columns, ask_catalog
+from ducklake_core.read.listing import as_table_columns, ask_catalog
 
 
 @dataclass(frozen=True, slots=True)

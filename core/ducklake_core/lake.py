@@ -33,11 +33,11 @@ from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, Ledg
 from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
+from ducklake_core.read.table import Table
 from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patience, start_overs
 from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
-from ducklake_core.table import Table
 from ducklake_core.transaction import TableSchema, Transaction
 from ducklake_core.view import LakeView
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from ducklake_core import faults, scan
+from ducklake_core import faults
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_file_stats
 from ducklake_core.errors import InvalidInput, ObjectNotFound, SchemaMismatch, UnsupportedType
@@ -30,6 +30,8 @@ from ducklake_core.plan.definition import find_internal_name
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import RestatedBounds
 from ducklake_core.plan.statistics import widened_float
+from ducklake_core.read.listing import list_table, needed_columns
+from ducklake_core.read.rows import matches, read_file_parts
 from ducklake_core.spec.inlined import find_unreadable, find_unstorable
 from ducklake_core.spec.types import arrow_type
 
@@ -71,17 +73,17 @@ class RowWriter:
 
     def delete(self, pending: PendingTable, predicate: Predicate | None) -> int:
         """Delete the rows that match; None deletes all. Return their number."""
-        columns = scan.needed_columns(pending.table, (), predicate)
+        columns = needed_columns(pending.table, (), predicate)
         count = self._change_own(pending, predicate, None)
         for rows, end in self._committed(pending, columns, predicate):
-            hits = scan.matches(rows, predicate)
+            hits = matches(rows, predicate)
             end(hits)
             count += len(hits)
         return count
 
     def delete_positions(self, pending: PendingTable, data_file_id: DataFileId, positions: Sequence[int]) -> int:
         """Delete rows of one data file by their positions in it; those deleted already are left out."""
-        listing = scan.list_table(self.database, pending.table, self.base, (), None)
+        listing = list_table(self.database, pending.table, self.base, (), None)
         file = next((f for f in listing.files if f.data_file_id == data_file_id), None)
         if file is None:
             raise ObjectNotFound(
@@ -90,7 +92,7 @@ class RowWriter:
         wanted = np.unique(np.asarray(positions, dtype=np.int64))
         if len(wanted) and (wanted[0] < 0 or wanted[-1] >= file.record_count):
             raise InvalidInput(f"data file {data_file_id} has {file.record_count} rows: a position is out of range")
-        part = next(scan.read_file_parts(self.storage, replace(listing, files=(file,)), (), self.base))
+        part = next(read_file_parts(self.storage, replace(listing, files=(file,)), (), self.base))
         live = np.setdiff1d(part.positions, _known(pending, file))
         hits = np.intersect1d(wanted, live)
         pending.delete_positions(file, hits)
@@ -98,8 +100,8 @@ class RowWriter:
 
     def count(self, pending: PendingTable, predicate: Predicate | None) -> int:
         """Return how many committed rows match."""
-        columns = scan.needed_columns(pending.table, (), predicate)
-        return sum(len(scan.matches(rows, predicate)) for rows, _ in self._committed(pending, columns, predicate))
+        columns = needed_columns(pending.table, (), predicate)
+        return sum(len(matches(rows, predicate)) for rows, _ in self._committed(pending, columns, predicate))
 
     def restate_bounds(self, pending: PendingTable, column_id: ColumnId) -> None:
         """Write the bounds of a float32 column that becomes float64 anew: the old texts leave values out."""
@@ -117,7 +119,7 @@ class RowWriter:
         count = self._change_own(pending, predicate, change)
         changed: list[tuple[pa.Table, np.ndarray]] = []
         for rows, end in self._committed(pending, pending.table.columns, predicate):
-            hits = scan.matches(rows, predicate)
+            hits = matches(rows, predicate)
             row_ids = end(hits)
             if len(hits):
                 changed.append((change(rows.take(hits)), row_ids))
@@ -168,14 +170,14 @@ class RowWriter:
         """Return the committed rows still live in the transaction, each part with what ends chosen rows of it."""
         if pending.before is None:
             return []
-        listing = scan.list_table(self.database, pending.table, self.base, columns, predicate)
+        listing = list_table(self.database, pending.table, self.base, columns, predicate)
         parts: list[tuple[pa.Table, Callable[[np.ndarray], np.ndarray]]] = []
         for inlined in listing.inlined:
             ended = np.fromiter(pending.inlined_ends.get(inlined.table.name, ()), np.int64)
             keep = np.flatnonzero(~np.isin(inlined.row_ids, ended))
             row_ids = inlined.row_ids[keep]
             parts.append((_taken(inlined.rows, keep), _inlined_ender(pending, inlined.table.name, row_ids)))
-        for part in scan.read_file_parts(self.storage, listing, columns, self.base):
+        for part in read_file_parts(self.storage, listing, columns, self.base):
             keep = np.flatnonzero(~np.isin(part.positions, _known(pending, part.file)))
             ender = _file_ender(pending, part.file, part.positions[keep], part.row_ids[keep])
             parts.append((_taken(part.rows, keep), ender))
@@ -185,7 +187,7 @@ class RowWriter:
         """Delete (no change given) or update matching rows among those that the transaction added."""
         count = 0
         for added in pending.added:
-            hits = scan.matches(added.rows, predicate)
+            hits = matches(added.rows, predicate)
             count += len(hits)
             keep = _others(added.rows.num_rows, hits)
             added.rows, added.row_ids = _replaced(added.rows, added.row_ids, hits, keep, change)
@@ -194,7 +196,7 @@ class RowWriter:
             self.write_added(pending)
         for file in files:
             rows, row_ids = self._read_own(pending.table, file)
-            hits = scan.matches(rows, predicate)
+            hits = matches(rows, predicate)
             if not len(hits):
                 continue
             count += len(hits)

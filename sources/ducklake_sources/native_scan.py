@@ -27,7 +27,8 @@ from ducklake_core.files.field_match import Constant, Found, Source, field_id, m
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.plan.definition import find_column
-from ducklake_core.scan import Listing, dropped_positions, list_table
+from ducklake_core.read.listing import Listing, list_table
+from ducklake_core.read.rows import dropped_positions
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import arrow_schema
 from ducklake_sources.spark_schema import SparkBatches, spark_schema

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from ducklake_core import Table
 from ducklake_core.model import Column
 from ducklake_core.plan.predicates import Predicate, conjunction
-from ducklake_core.slices import Slice, read_slice
+from ducklake_core.read.slices import Slice, read_slice
 from ducklake_sources.filters import to_predicate
 from ducklake_sources.spark_schema import SparkBatches
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from ducklake_core import scan
 from ducklake_core.catalog.database import Database
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, Snapshot, TableVersion
 from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
-from ducklake_core.slices import DEFAULT_LIMITS, Slice, SliceLimits, plan_slices
+from ducklake_core.read.listing import Listing, list_table, needed_columns
+from ducklake_core.read.rows import count_rows, read_rows
+from ducklake_core.read.slices import DEFAULT_LIMITS, Slice, SliceLimits, plan_slices
 from ducklake_core.spec.types import arrow_schema
 
 
@@ -38,17 +39,17 @@ class Table:
         """Return the rows, of all columns or some, that match a filter such as `id > 3 AND name = 'x'`."""
         projection = self.projection(columns)
         predicate = self._predicate(filter)
-        needed = scan.needed_columns(self.version, projection, predicate)
+        needed = needed_columns(self.version, projection, predicate)
         listing = self._list(needed, predicate)
-        rows = scan.read_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
+        rows = read_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
         return rows.select([c.name for c in projection])
 
     def count(self, filter: str | None = None) -> int:  # noqa: A002 # the word users know
         """Return the number of rows that match; without a filter no data file is read if that can be helped."""
         predicate = self._predicate(filter)
-        needed = scan.needed_columns(self.version, (), predicate)
+        needed = needed_columns(self.version, (), predicate)
         listing = self._list(needed, predicate)
-        return scan.count_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
+        return count_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
 
     def slices(
         self,
@@ -69,8 +70,8 @@ class Table:
         """Return the data files live at the snapshot."""
         return self._list((), None).files
 
-    def _list(self, columns: Sequence[Column], predicate: Predicate | None) -> scan.Listing:
-        return scan.list_table(self._database, self.version, self.snapshot.snapshot_id, columns, predicate)
+    def _list(self, columns: Sequence[Column], predicate: Predicate | None) -> Listing:
+        return list_table(self._database, self.version, self.snapshot.snapshot_id, columns, predicate)
 
     def projection(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
         """Return the columns of some names, of all by default."""

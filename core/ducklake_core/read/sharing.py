@@ -1,7 +1,7 @@
 """Who reads what when many read one table: rows are shared out evenly, each row to exactly one reader. Pure.
 
-All pieces (files, inlined rows) are laid in one line, as long as they cost, and the line is cut into equal lengths. So
-a piece is opened at most once by each reader, and no part is larger than the others by more than a grain.
+All extents (files, inlined rows) are laid in one line, as long as they cost, and the line is cut into equal lengths. So
+a extent is opened at most once by each reader, and no part is larger than the others by more than a grain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WANTED_SLICES = 200  # where there is enough to read, so that a large cluster h
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Extent:
     """Rows in an order, which can be cut apart at multiples of `grain` rows; `cost` is in bytes, more or less."""
 
     rows: int
@@ -28,10 +28,10 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Some rows of a piece: `first` is one of them, `end` is not."""
+class Cut:
+    """Some rows of a extent: `first` is one of them, `end` is not."""
 
-    piece: int  # its index
+    extent: int  # its index
     first: int
     end: int
 
@@ -42,26 +42,26 @@ def count_slices(cost: float) -> int:
     return max(1, ceil(cost / target))
 
 
-def share_out(pieces: Sequence[Piece], parts: int) -> list[list[Share]]:
-    """Return at most so many parts, none of them empty, which hold each row of each piece exactly once, in order."""
-    total = sum(piece.cost for piece in pieces)
+def cut_evenly(extents: Sequence[Extent], parts: int) -> list[list[Cut]]:
+    """Return at most so many parts, none of them empty, which hold each row of each extent exactly once, in order."""
+    total = sum(extent.cost for extent in extents)
     ends = [total * (number + 1) / parts for number in range(parts - 1)]
-    shares: list[list[Share]] = [[] for _ in range(parts)]
+    shared: list[list[Cut]] = [[] for _ in range(parts)]
     begin = 0.0
-    for index, piece in enumerate(pieces):
-        cuts = [0, *(_cut(piece, end - begin) for end in ends), piece.rows]
+    for index, extent in enumerate(extents):
+        cuts = [0, *(_cut(extent, end - begin) for end in ends), extent.rows]
         for part, (first, end) in enumerate(pairwise(cuts)):
             if first < end:
-                shares[part].append(Share(index, first, end))
-        begin += piece.cost
-    return [part for part in shares if part]
+                shared[part].append(Cut(index, first, end))
+        begin += extent.cost
+    return [part for part in shared if part]
 
 
-def _cut(piece: Piece, distance: float) -> int:
-    """Return the row where a cut at a distance from the piece's begin falls, moved to the nearest grain."""
+def _cut(extent: Extent, distance: float) -> int:
+    """Return the row where a cut at a distance from the extent's begin falls, moved to the nearest grain."""
     if distance <= 0:
         return 0
-    if distance >= piece.cost:
-        return piece.rows
-    grains = round(distance / piece.cost * piece.rows / piece.grain)
-    return min(grains * piece.grain, piece.rows)
+    if distance >= extent.cost:
+        return extent.rows
+    grains = round(distance / extent.cost * extent.rows / extent.grain)
+    return min(grains * extent.grain, extent.rows)

@@ -22,8 +22,9 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, InlinedTable, RowSpan, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.filter_arrow import to_arrow
 from ducklake_core.plan.predicates import Predicate
-from ducklake_core.plan.read_slices import Piece, Share, count_slices, share_out
-from ducklake_core.scan import ask_catalog, dropped_positions, inlined_part, list_files, needed_columns
+from ducklake_core.read.listing import ask_catalog, inlined_part, list_files, needed_columns
+from ducklake_core.read.rows import dropped_positions
+from ducklake_core.read.sharing import Cut, Extent, count_slices, cut_evenly
 from ducklake_core.spec.types import arrow_schema
 
 _OPEN_COST = 2**20  # bytes that could be read in the time it takes to open a file
@@ -99,22 +100,22 @@ def plan_slices(
     predicate: Predicate | None,
     limits: SliceLimits = DEFAULT_LIMITS,
 ) -> list[Slice]:
-    """Share out the rows of a table at a snapshot that match; the order of rows is that of slices.
+    """Cut out the rows of a table at a snapshot that match; the order of rows is that of slices.
 
     Raises ObjectNotFound when the snapshot has expired, for then its files may be gone from the catalog.
     """
     needed = tuple(projection) if predicate is None else needed_columns(table, projection, predicate)
 
-    def ask(session: Session, known: TableVersion) -> list[tuple[Part, Piece]]:
+    def ask(session: Session, known: TableVersion) -> list[tuple[Part, Extent]]:
         _check_retained(session, table, snapshot)
         files = list_files(session, known, snapshot.snapshot_id, predicate)
         share = _share_of(needed, table.columns)
-        found = [(_whole(file), _file_piece(file, share)) for file in files]
-        return [*_inlined_pieces(session, known, snapshot, needed, predicate, limits), *found]
+        found = [(_whole(file), _file_extent(file, share)) for file in files]
+        return [*_inlined_extents(session, known, snapshot, needed, predicate, limits), *found]
 
-    pieces = ask_catalog(database, table, ask)
-    cost = sum(piece.cost for _, piece in pieces)
-    shared = share_out([piece for _, piece in pieces], limits.count or count_slices(cost))
+    extents = ask_catalog(database, table, ask)
+    cost = sum(extent.cost for _, extent in extents)
+    shared = cut_evenly([extent for _, extent in extents], limits.count or count_slices(cost))
     request = ReadRequest(needed, snapshot.snapshot_id, table_columns=table.columns)
     names = tuple(c.name for c in projection)
     return [
@@ -125,9 +126,9 @@ def plan_slices(
             storage,
             names,
             predicate,
-            tuple(_part(*pieces[share.piece], share) for share in shares),
+            tuple(_part(*extents[cut.extent], cut) for cut in cuts),
         )
-        for shares in shared
+        for cuts in shared
     ]
 
 
@@ -169,19 +170,19 @@ def _whole(file: DataFile) -> FileRows:
     return FileRows(file, None)
 
 
-def _file_piece(file: DataFile, share: float) -> Piece:
+def _file_extent(file: DataFile, share: float) -> Extent:
     opened = 1 + len(file.delete_files)
-    return Piece(max(1, file.record_count), file.file_size_bytes * share + opened * _OPEN_COST, _FILE_GRAIN)
+    return Extent(max(1, file.record_count), file.file_size_bytes * share + opened * _OPEN_COST, _FILE_GRAIN)
 
 
-def _inlined_pieces(
+def _inlined_extents(
     session: Session,
     table: TableVersion,
     snapshot: Snapshot,
     columns: Sequence[Column],
     predicate: Predicate | None,
     limits: SliceLimits,
-) -> Iterator[tuple[Part, Piece]]:
+) -> Iterator[tuple[Part, Extent]]:
     tables = table.inlined_tables
     extents = read_inlined_extents(session, tables, snapshot.snapshot_id)
     live = [(inlined, extent) for inlined, extent in zip(tables, extents, strict=True) if extent.rows]
@@ -194,15 +195,15 @@ def _inlined_pieces(
             rows = inlined_part(session, inlined, columns, snapshot.snapshot_id).rows
             rows = rows if predicate is None else rows.filter(to_arrow(predicate))
             stream = _stream_of(rows.cast(arrow_schema(columns)))
-            yield ShippedRows(stream), Piece(1, len(stream), 1)
+            yield ShippedRows(stream), Extent(1, len(stream), 1)
         else:
             yield _left_in_catalog(session.database, inlined, extent)
 
 
-def _left_in_catalog(database: Database, inlined: InlinedTable, extent: InlinedExtent) -> tuple[Part, Piece]:
+def _left_in_catalog(database: Database, inlined: InlinedTable, extent: InlinedExtent) -> tuple[Part, Extent]:
     ids = extent.row_ids
     part = CatalogRows(database, inlined, ids, extent.rows)
-    return part, Piece(ids.end - ids.first, extent.size_bytes, _CATALOG_GRAIN)
+    return part, Extent(ids.end - ids.first, extent.size_bytes, _CATALOG_GRAIN)
 
 
 def _stream_of(rows: pa.Table) -> bytes:
@@ -212,19 +213,19 @@ def _stream_of(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _part(part: Part, piece: Piece, share: Share) -> Part:
-    """Return what a share of a piece is to read."""
-    if (share.first, share.end) == (0, piece.rows):
+def _part(part: Part, extent: Extent, cut: Cut) -> Part:
+    """Return what a cut of an extent is to read."""
+    if (cut.first, cut.end) == (0, extent.rows):
         return part
     match part:
         case FileRows(file):
-            return FileRows(file, RowSpan(share.first, _NO_END if share.end == piece.rows else share.end))
+            return FileRows(file, RowSpan(cut.first, _NO_END if cut.end == extent.rows else cut.end))
         case CatalogRows():
             first = part.row_ids.first
-            ids = RowIdRange(first + share.first, first + share.end)
+            ids = RowIdRange(first + cut.first, first + cut.end)
             return replace(part, row_ids=ids)
         case ShippedRows():
-            raise AssertionError("a piece of one row is never cut")
+            raise AssertionError("an extent of one row is never cut")
         case _:
             assert_never(part)
 
