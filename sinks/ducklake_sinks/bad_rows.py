@@ -32,7 +32,7 @@ DEAD_LETTER_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Letterhead:
+class BatchInfo:
     """What every dead letter of one batch says. `batch_id` None: of rows without a number."""
 
     stream: str | None
@@ -90,21 +90,21 @@ def _no_utf8(*columns: str) -> str:
     return f"a text that is no UTF-8 in {shown}: the row shows its bytes as hexadecimal digits after 0x"
 
 
-def refuse(reason: str) -> SchemaMismatch:
+def bad_row_error(reason: str) -> SchemaMismatch:
     """Return the error for a bad row that nothing is to be done about."""
     return SchemaMismatch(f"{reason}; on_bad_row='quarantine' keeps such rows in a dead-letter table")
 
 
-def dead_letters(head: Letterhead, table_name: str | None, bad: Sequence[BadRow]) -> pa.Table:
+def dead_letters(batch: BatchInfo, table_name: str | None, bad: Sequence[BadRow]) -> pa.Table:
     """Return the rows of the dead-letter table for some bad rows."""
     rows = [
         {
-            "stream": head.stream,
-            "batch_id": head.batch_id,
+            "stream": batch.stream,
+            "batch_id": batch.batch_id,
             "table_name": table_name,
             "reason": reason,
             "row": json.dumps(row, allow_nan=False, ensure_ascii=False),
-            "quarantined_at": head.at,
+            "quarantined_at": batch.at,
         }
         for row, reason in bad
     ]

@@ -18,14 +18,14 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame
 
 from ducklake_core.errors import InvalidInput
-from ducklake_sinks.incoming import Incoming
+from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.query import Query
 from ducklake_sinks.spark_types import from_arrow_types, to_arrow_types
 from ducklake_sinks.task_writer import MESSAGE_SCHEMA, TaskResult, TaskWriter
 from ducklake_sinks.unwritable import refuse_unwritable
 
 
-class Expectation(Enum):
+class BatchSize(Enum):
     """What a batch will be, judged by the last one."""
 
     UNKNOWN = "unknown"
@@ -34,25 +34,25 @@ class Expectation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class SizeHint:
     """What is expected of a batch, and how many rows are few."""
 
-    size: Expectation
+    size: BatchSize
     few_rows: int
 
 
-def collect_rows(frame: DataFrame, incoming: Incoming, query: Query, expected: Expected) -> pa.Table | None:
+def collect_rows(frame: DataFrame, schema: FrameSchema, query: Query, hint: SizeHint) -> pa.Table | None:
     """Return the rows of a batch, None when it is to be written by executors."""
-    match expected.size:
-        case Expectation.LARGE:
+    match hint.size:
+        case BatchSize.LARGE:
             return None
-        case Expectation.UNKNOWN if query.must_be_drained():
+        case BatchSize.UNKNOWN if query.must_be_drained():
             return None  # executors return few rows just as well, only later
-        case Expectation.UNKNOWN:
-            rows = _collect_all(frame.limit(expected.few_rows + 1), incoming)
-            return rows if rows is not None and rows.num_rows <= expected.few_rows else None
-        case Expectation.SMALL:
-            return _collect_all(frame, incoming)
+        case BatchSize.UNKNOWN:
+            rows = _collect_all(frame.limit(hint.few_rows + 1), schema)
+            return rows if rows is not None and rows.num_rows <= hint.few_rows else None
+        case BatchSize.SMALL:
+            return _collect_all(frame, schema)
 
 
 def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]:
@@ -71,9 +71,9 @@ def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]
     return [pickle.loads(message) for message in messages.column(0).to_pylist()]  # noqa: S301 # our own tasks wrote it
 
 
-def _collect_all(frame: DataFrame, incoming: Incoming) -> pa.Table | None:
+def _collect_all(frame: DataFrame, schema: FrameSchema) -> pa.Table | None:
     try:
-        return _to_arrow(frame, incoming)
+        return _to_arrow(frame, schema)
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
         # More than the driver may take: nothing is lost, executors can write it.
         if "spark.driver.maxResultSize" in str(error):
@@ -81,6 +81,6 @@ def _collect_all(frame: DataFrame, incoming: Incoming) -> pa.Table | None:
         raise
 
 
-def _to_arrow(frame: DataFrame, incoming: Incoming) -> pa.Table:
-    rows = incoming.collector.collect(to_arrow_types(frame, incoming.spark))
-    return from_arrow_types(rows, incoming.spark)
+def _to_arrow(frame: DataFrame, schema: FrameSchema) -> pa.Table:
+    rows = schema.collector.collect(to_arrow_types(frame, schema.spark))
+    return from_arrow_types(rows, schema.spark)

@@ -28,7 +28,7 @@ EXIT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Watched:
+class InlinedBacklog:
     """What one table has inlined, as far as is known: counted at `checked_at`, then added up."""
 
     rows: int = 0
@@ -59,7 +59,7 @@ class FlushGovernor:
         self._streams: set[str | None] = set()  # whose tables are known
         self._new_streams: set[str | None] = set()
         self._failures = RepeatedFailures(log, "flush_failed")
-        self._tables: dict[str, Watched] = {}
+        self._tables: dict[str, InlinedBacklog] = {}
         self._changed = threading.Condition()
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -80,13 +80,13 @@ class FlushGovernor:
     def note(self, table: str, rows: int, size_bytes: int) -> None:
         """Take notice of rows that a batch has inlined; 0 rows make the table a watched one."""
         with self._changed:
-            watched = self._tables.setdefault(table, Watched())
-            watched.rows += rows
-            watched.size_bytes += size_bytes
-            if rows and watched.oldest is None:
-                watched.oldest = self._clock()
+            backlog = self._tables.setdefault(table, InlinedBacklog())
+            backlog.rows += rows
+            backlog.size_bytes += size_bytes
+            if rows and backlog.oldest is None:
+                backlog.oldest = self._clock()
             self._start()
-            if watched.checked_at is None or self._policy.is_due(watched, self._clock()):
+            if backlog.checked_at is None or self._policy.is_due(backlog, self._clock()):
                 self._changed.notify_all()
 
     def wait_if_behind(self) -> float:
@@ -112,7 +112,7 @@ class FlushGovernor:
             self._thread.start()
 
     def _is_behind(self) -> bool:
-        return any(self._policy.is_due(watched, self._clock(), BEHIND) for watched in self._tables.values())
+        return any(self._policy.is_due(backlog, self._clock(), BEHIND) for backlog in self._tables.values())
 
     # ---- in the thread
 
@@ -155,7 +155,7 @@ class FlushGovernor:
         try:
             for table in self._find_tables(lake, stream):
                 with self._changed:
-                    self._tables.setdefault(table, Watched())
+                    self._tables.setdefault(table, InlinedBacklog())
         except TerminalError as error:
             self._failures.add(error, subject, stream=stream)
             return False
@@ -204,7 +204,7 @@ class FlushGovernor:
         state = lake.inlined_state(name)
         self.checks += 1
         with self._changed:
-            self._tables[name] = Watched(
+            self._tables[name] = InlinedBacklog(
                 state.rows, state.ended_rows, state.file_deletes, state.size_bytes, state.oldest, self._clock()
             )
             self._changed.notify_all()

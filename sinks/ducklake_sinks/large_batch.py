@@ -17,9 +17,9 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.log_lines import log_event
 from ducklake_core.model import NewDataFile
-from ducklake_sinks.bad_rows import Letterhead
+from ducklake_sinks.bad_rows import BatchInfo
 from ducklake_sinks.collector import write_by_executors
-from ducklake_sinks.incoming import Incoming
+from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.native_files import InvalidTextFound, can_write_natively, native_directories, write_natively
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key
@@ -35,12 +35,12 @@ _ROWS_AT_ONCE = 256
 class Part:
     """What a batch adds to one table: rows on the driver, files that wait for their commit, or both.
 
-    `incoming` None: dead letters, whose schema is ours. `size_bytes`: of all rows, as Arrow has them. `is_native`:
+    `schema` None: dead letters, whose schema is ours. `size_bytes`: of all rows, as Arrow has them. `is_native`:
     Spark's own writer has made the files.
     """
 
     table: str
-    incoming: Incoming | None
+    schema: FrameSchema | None
     rows: pa.Table | None = None
     files: tuple[NewDataFile, ...] = ()
     directory: str = ""  # of the table, for the files
@@ -72,9 +72,9 @@ class LargeBatch:
     """
 
     frame: DataFrame
-    incoming: Incoming
+    schema: FrameSchema
     route: str | None
-    head: Letterhead
+    batch: BatchInfo
     options: SinkOptions
     storage: Storage
     with_invalid_text: set[tuple[str, str]]
@@ -97,13 +97,13 @@ class LargeBatch:
 
     def _can_write_natively(self, key: tuple[str, str], target: Target) -> bool:
         return key not in self.with_invalid_text and can_write_natively(
-            self.frame.sparkSession, self.incoming.spark, target.layout, self.storage
+            self.frame.sparkSession, self.schema.spark, target.layout, self.storage
         )
 
     def _write_natively(self, target: Target) -> Part:
         files, most = write_natively(self.frame, target.layout, self.storage), self.options.inline_bytes
         # Its size nobody tells: large until the rows have been seen.
-        part = Part(target.name, self.incoming, None, files, target.layout.directory, most + 1, is_native=True)
+        part = Part(target.name, self.schema, None, files, target.layout.directory, most + 1, is_native=True)
         if not 0 < part.row_count <= self.options.inline_rows:
             return part
         with part.written(self.storage) as written:
@@ -111,7 +111,7 @@ class LargeBatch:
             if rows is None:
                 return part
             written.remove()  # few after all: they can be inlined
-        return Part(target.name, self.incoming, rows, size_bytes=rows.nbytes)
+        return Part(target.name, self.schema, rows, size_bytes=rows.nbytes)
 
     def _write_by_executors(
         self, targets: dict[tuple[str, str], Target], core: Transaction
@@ -120,9 +120,9 @@ class LargeBatch:
         parallelism = _parallelism(self.frame.sparkSession)
         writer = TaskWriter(
             storage=self.storage,
-            schema=self.incoming.spark,
+            schema=self.schema.spark,
             targets=targets,
-            head=self.head,
+            batch=self.batch,
             few_rows=self.options.inline_rows // parallelism,
             few_bytes=self.options.inline_bytes // parallelism,
             dead_letters=self.options.dead_letters,
@@ -151,10 +151,10 @@ class LargeBatch:
     def _part(self, core: Transaction, table: str, messages: Sequence[Message], *, is_dead: bool) -> Part:
         rows = [found for message in messages if (found := message.read_rows()) is not None]
         files = tuple(file for message in messages for file in message.files)
-        incoming = None if is_dead else self.incoming.without(COMPUTED_ROUTE)
+        schema = None if is_dead else self.schema.without(COMPUTED_ROUTE)
         directory = core.table_version(table).directory
         size_bytes = sum(message.size_bytes for message in messages)
-        return Part(table, incoming, pa.concat_tables(rows) if rows else None, files, directory, size_bytes)
+        return Part(table, schema, pa.concat_tables(rows) if rows else None, files, directory, size_bytes)
 
 
 def _read_up_to(size_bytes: int, storage: Storage, layout: FileLayout, files: Sequence[NewDataFile]) -> pa.Table | None:

@@ -22,7 +22,7 @@ def tables_of_stream(options: SinkOptions, lake: Lake, stream: str | None) -> It
 
 
 def told_of(stream: str) -> str:
-    """Return what the extra info of a stream's snapshots begins with: see `Beginning.extra_info`."""
+    """Return what the extra info of a stream's snapshots begins with: see `EpochStart.extra_info`."""
     return json.dumps({"stream": stream}).removesuffix("}")
 
 

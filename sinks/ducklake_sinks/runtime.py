@@ -25,9 +25,9 @@ from ducklake_core.model import Column, LedgerEntry, TableId
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.retries import Patience
 from ducklake_core.spec.names import join_table_name
-from ducklake_sinks.collector import Expectation
+from ducklake_sinks.collector import BatchSize
+from ducklake_sinks.frame_schema import FrameSchema, json_of_schema
 from ducklake_sinks.governor import FlushGovernor
-from ducklake_sinks.incoming import Incoming, json_of_schema
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.own_tables import tables_of_stream
 from ducklake_sinks.query import BY_HAND, Query, QueryFinder
@@ -37,7 +37,7 @@ DEFINITIONS_SECONDS = 5.0  # for so long, what is known of tables and options is
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class EpochStart:
     """A batch that begins: who asks, as which epoch, and whether the ledger has it already."""
 
     query: Query
@@ -74,13 +74,15 @@ class SinkRuntime:
     def __init__(self, options: SinkOptions, root: SparkSession | None) -> None:
         self.options = options
         self.finder = QueryFinder(root)
-        self.expectations: dict[str, Expectation] = {}
+        self.sizes: dict[str, BatchSize] = {}
         self.with_invalid_text: set[tuple[str, str]] = set()  # see LargeBatch
-        self.prepared: dict[tuple[str, str], tuple[tuple[Column, ...], Incoming | None]] = {}  # by `route_key`
+        self.prepared: dict[tuple[str, str], tuple[tuple[Column, ...], FrameSchema | None]] = {}  # by `route_key`
         self.routed: dict[tuple[str, str], str] = {}  # names of tables that rows were routed to
         self.table_ids: dict[tuple[str, str], TableId] = {}  # of tables that were in the lake while this sink runs
-        self.unadopted: set[str] = set()  # tables that the sink has created, and `adopt` does not know yet
-        self._incoming: Incoming | None = None
+        self.unconfigured: set[str] = (
+            set()
+        )  # tables that the sink has created, and `configure_created` does not know yet
+        self._frame_schema: FrameSchema | None = None
         self._committed_run: str | None = None
         self._looked_at = -math.inf  # when definitions were read
         self._current = threading.local()  # its query: one sink may serve several, each in a thread of its own
@@ -154,7 +156,7 @@ class SinkRuntime:
         if self.governor is not None:
             self.governor.watch_stream(stream)
 
-    def begin_without_number(self, session: SparkSession, act: str) -> Beginning:
+    def begin_without_number(self, session: SparkSession, act: str) -> EpochStart:
         """Begin rows that belong to no batch of a stream. Raises InvalidInput within a batch, which names the act."""
         query = self.finder.find(session, None) if hasattr(session, "_jsparkSession") else None
         if query is not None and query.query_id != BY_HAND:
@@ -166,9 +168,9 @@ class SinkRuntime:
             self.governor.wait_if_behind()
         self.lake.view()  # made, where there is none, before anybody looks for its tables
         self.watch_stream(self.options.stream)
-        return Beginning(query or Query(BY_HAND, ""), None)
+        return EpochStart(query or Query(BY_HAND, ""), None)
 
-    def begin(self, batch_id: int, session: SparkSession) -> Beginning:
+    def begin(self, batch_id: int, session: SparkSession) -> EpochStart:
         """Find the query and look up the epoch. Raises a LedgerError when it must not be committed."""
         if self.governor is not None:
             self.governor.wait_if_behind()
@@ -179,13 +181,13 @@ class SinkRuntime:
         faults.at("before_ledger_read")
         if continues and query.query_id != BY_HAND:
             # Spark repeats no batch in a run, and the commit asks the ledger all the same.
-            return Beginning(query, epoch, offsets=query.offsets(batch_id))
+            return EpochStart(query, epoch, offsets=query.offsets(batch_id))
         entry = self.lake.ledger_entry(stream)
         self.watch_stream(stream)
         if decide_epoch(epoch, entry) is not EpochDecision.REPLAY:
-            return Beginning(query, epoch, offsets=query.offsets(batch_id))
+            return EpochStart(query, epoch, offsets=query.offsets(batch_id))
         refuse_second_use(epoch, entry)
-        return Beginning(query, epoch, entry)
+        return EpochStart(query, epoch, entry)
 
     def set_table_options(self, table: str) -> None:
         """Give a table that the sink has created its options; the limit of inlined rows holds for others, too."""
@@ -195,12 +197,12 @@ class SinkRuntime:
             if name.lower() not in known:
                 self.lake.set_option(name, value, table=table)
 
-    def adopt(self, table: str) -> None:
+    def configure_created(self, table: str) -> None:
         """Take notice of a table that the sink has created."""
         self.set_table_options(table)
         self.table_ids[route_key(table)] = self.lake.table(table).version.table_id
 
-    def complete(self, committed: LedgerEntry) -> None:
+    def finish_interrupted_setup(self, committed: LedgerEntry) -> None:
         """Do what a run that died right after a commit did not live to do: options of the tables that it created."""
         if committed.snapshot_id is None:
             return
@@ -214,19 +216,19 @@ class SinkRuntime:
             if version.table_id in now - old:
                 self.set_table_options(join_table_name(version.schema_name, version.name))
 
-    def begin_transaction(self, beginning: Beginning) -> Transaction:
+    def begin_transaction(self, start: EpochStart) -> Transaction:
         """Begin the lake's transaction of an epoch. Definitions that were looked at a moment ago are not read again.
 
         A table that another writer has changed since then is a conflict, after which they are.
         """
-        info, epoch = beginning.extra_info(self.options), beginning.epoch
+        info, epoch = start.extra_info(self.options), start.epoch
         is_fresh = time.monotonic() - self._looked_at < DEFINITIONS_SECONDS
         transaction = self.lake.transaction(extra_info=info, epoch=epoch, fresh=not is_fresh)
         if not is_fresh:
             self._looked_at = time.monotonic()
         return transaction
 
-    def look_again(self) -> None:
+    def expire_definitions(self) -> None:
         """Read definitions anew for the next transaction."""
         self._looked_at = -math.inf
 
@@ -234,11 +236,11 @@ class SinkRuntime:
         if epoch is not None:
             self._committed_run = epoch.run_id
 
-    def incoming(self, frame: DataFrame) -> Incoming:
+    def schema_of(self, frame: DataFrame) -> FrameSchema:
         """Return a frame's schema as the lake has it; frames of one stream have the same."""
-        known, spelled = self._incoming, json_of_schema(frame)
+        known, spelled = self._frame_schema, json_of_schema(frame)
         if known is None or not known.is_of(frame, spelled):
-            known = self._incoming = Incoming.of(frame.schema, spelled)
+            known = self._frame_schema = FrameSchema.of(frame.schema, spelled)
         return known
 
     def _stream(self, query: Query) -> str:

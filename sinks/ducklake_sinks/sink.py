@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import CommitResult
 from ducklake_core.model import SortKey
-from ducklake_sinks.batch_log import log_failure
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.options import Route, SinkOptions, parse_options
+from ducklake_sinks.report import log_failure
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.transaction import SinkTransaction
 
@@ -106,8 +106,8 @@ class DuckLakeSink:
         next one on. Readers of the table's changes see deletes and inserts. Else it is as `append`.
         """
         runtime = self._running()
-        beginning = runtime.begin_without_number(frame.sparkSession, "sink.replace")
-        with SinkTransaction(runtime, beginning, replaces=True) as tx:
+        start = runtime.begin_without_number(frame.sparkSession, "sink.replace")
+        with SinkTransaction(runtime, start, replaces=True) as tx:
             tx.append(frame, table)
             return tx.commit()
 

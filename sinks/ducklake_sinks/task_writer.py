@@ -25,11 +25,11 @@ from ducklake_core.model import NewDataFile
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_sinks.bad_rows import (
     BadRow,
-    Letterhead,
+    BatchInfo,
+    bad_row_error,
     dead_letters,
     fitting_rows,
     plain_rows,
-    refuse,
     without_invalid_text,
 )
 from ducklake_sinks.routes import route_key, split_by_route, why_no_table
@@ -88,7 +88,7 @@ class TaskWriter:
     storage: Storage
     schema: T.StructType
     targets: Mapping[Key, Target]
-    head: Letterhead
+    batch: BatchInfo
     few_rows: int
     few_bytes: int
     dead_letters: str
@@ -175,11 +175,11 @@ class _Task:
         if self.writer.dead is None:
             refuse_invalid_text(table.select([self.writer.route]), None)
         table, bad = without_invalid_text(table, self.writer.route)
-        self._bury(None, bad)
+        self._quarantine(None, bad)
         for name, rows in split_by_route(table, self.writer.route):
             reason = why_no_table(name, self.writer.route, self.writer.dead_letters)
             if name is None or reason is not None:
-                self._bury(name, [(row, str(reason)) for row in plain_rows(rows)])
+                self._quarantine(name, [(row, str(reason)) for row in plain_rows(rows)])
             elif route_key(name) not in self.writer.targets:
                 self.unknown.add(name)
             elif not self.unknown:  # else the whole batch is read again
@@ -201,15 +201,15 @@ class _Task:
             fill_missing=self.writer.fill_missing,
             quarantines=self.writer.dead is not None,
         )
-        self._bury(target.name, bad)
+        self._quarantine(target.name, bad)
         self._keep(key, target, good)
 
-    def _bury(self, table_name: str | None, bad: list[BadRow]) -> None:
+    def _quarantine(self, table_name: str | None, bad: list[BadRow]) -> None:
         if bad and self.writer.dead is None:
-            raise refuse(bad[0][1])
+            raise bad_row_error(bad[0][1])
         if bad and self.writer.dead is not None:
             dead = self.writer.dead
-            self._keep(route_key(dead.name), dead, dead_letters(self.writer.head, table_name, bad))
+            self._keep(route_key(dead.name), dead, dead_letters(self.writer.batch, table_name, bad))
 
     def _keep(self, key: Key, target: Target, rows: pa.Table) -> None:
         buffer = self.buffers.setdefault(key, _Buffer(target, self.written))

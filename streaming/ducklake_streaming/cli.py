@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ducklake_core.errors import DuckLakeError
 from ducklake_core.version import package_version
-from ducklake_streaming.demo.place import PLACES, DemoError
 from ducklake_streaming.demo.run import Demo, run_demo
+from ducklake_streaming.demo.workspace import WORKSPACES, DemoError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--catalog", choices=PLACES, default="sqlite", help="where the catalog is (default: %(default)s)"
+        "--catalog", choices=WORKSPACES, default="sqlite", help="where the catalog is (default: %(default)s)"
     )
     parser.add_argument("--seconds", type=_positive, default=20, help="of small batches (default: %(default)s)")
     parser.add_argument("--directory", type=Path, default=Path("demo-lake"), help="made anew (default: %(default)s)")

@@ -15,7 +15,7 @@ import pytest
 
 from ducklake_streaming.cli import main
 from ducklake_streaming.demo import run
-from ducklake_streaming.demo.place import sqlite_place
+from ducklake_streaming.demo.workspace import sqlite_workspace
 from tests.fixtures.oracle import Oracle
 
 COMMAND = (sys.executable, "-c", "import sys; from ducklake_streaming.cli import main; sys.exit(main())", "demo")
@@ -57,8 +57,8 @@ def test_postgresql_of_the_demo_starts_again_as_it_says(
         assert main(["demo", "--directory", str(tmp_path / "lake")]) == 1
         assert "PostgreSQL of an earlier demo runs" in capsys.readouterr().err
         oracle.close()
-    with sqlite_place(tmp_path / "lake") as place:
-        assert not (place.directory / "postgres").exists()  # all of it is gone, wherever it was
+    with sqlite_workspace(tmp_path / "lake") as workspace:
+        assert not (workspace.directory / "postgres").exists()  # all of it is gone, wherever it was
 
 
 @pytest.mark.slow
@@ -92,20 +92,20 @@ def test_demo_leaves_a_foreign_directory_alone(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_demo_refuses_a_directory_where_one_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with sqlite_place(tmp_path / "lake"):
+    with sqlite_workspace(tmp_path / "lake"):
         code = main(["demo", "--directory", str(tmp_path / "lake")])
 
     assert code == 1
     assert "runs in" in capsys.readouterr().err
 
 
-def test_place_is_made_anew(tmp_path: Path) -> None:
-    with sqlite_place(tmp_path / "lake") as place:
-        place.data.mkdir()
-        (place.data / "old.parquet").touch()
+def test_workspace_is_made_anew(tmp_path: Path) -> None:
+    with sqlite_workspace(tmp_path / "lake") as workspace:
+        workspace.data.mkdir()
+        (workspace.data / "old.parquet").touch()
 
-    with sqlite_place(tmp_path / "lake") as place:
-        assert not place.data.exists()
+    with sqlite_workspace(tmp_path / "lake") as workspace:
+        assert not workspace.data.exists()
 
 
 @pytest.mark.parametrize("home", ["nowhere", ""], ids=["wrong JAVA_HOME", "not on the path"])
@@ -126,7 +126,7 @@ def test_demo_without_postgresql_says_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ducklake_streaming.demo.run.require_java", lambda: None)
-    monkeypatch.setattr("ducklake_streaming.local_postgres._candidate_folders", lambda: iter([tmp_path]))
+    monkeypatch.setattr("ducklake_streaming.demo.local_postgres._candidate_folders", lambda: iter([tmp_path]))
 
     code = main(["demo", "--directory", str(tmp_path / "lake"), "--catalog", "postgres"])
 

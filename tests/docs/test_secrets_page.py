@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from ducklake_core import Lake
-from ducklake_streaming.local_postgres import create_database, make_cluster, make_directory, running
+from ducklake_streaming.demo.local_postgres import create_database, make_cluster, make_directory, running
 from tests.fixtures.postgres import FAST_AND_FRAGILE, HOST, free_port
 
 PASSWORD = "s3cret"  # noqa: S105 # of a server that lives for these tests

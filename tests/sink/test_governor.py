@@ -21,7 +21,7 @@ from ducklake_sinks.governor import FlushGovernor
 from ducklake_sinks.options import parse_options
 from ducklake_sinks.own_tables import tables_of_stream, told_of
 from ducklake_sinks.query import Query
-from ducklake_sinks.runtime import Beginning
+from ducklake_sinks.runtime import EpochStart
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.waiting import wait_until
@@ -323,7 +323,7 @@ def test_snapshot_of_a_sink_tells_its_stream_as_it_is_looked_for() -> None:
     options = parse_options({"catalog": "sqlite:///x", "table": "t", "stream": 'a "b"', "job": "j"})
 
     for epoch in (None, Epoch('a "b"', 3, "q", "r")):
-        assert Beginning(Query("q", "r"), epoch).extra_info(options).startswith(told_of('a "b"'))
+        assert EpochStart(Query("q", "r"), epoch).extra_info(options).startswith(told_of('a "b"'))
 
 
 def test_stream_begins_to_be_watched_before_its_lake_is_there(catalog: Catalog) -> None:

@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
 from ducklake_core import Lake
-from ducklake_sinks.collector import Expectation
+from ducklake_sinks.collector import BatchSize
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
@@ -28,9 +28,9 @@ def test_few_rows_of_many_bytes_become_files(
     for batch_id, row_bytes in enumerate((20_000, 10, 20_000, 20_000, 10, 10)):
         sink(frame(spark, 10 * batch_id, 10, row_bytes), batch_id)
         assert sink._runtime is not None
-        expected.append(sink._runtime.expectations["main.events"])
+        expected.append(sink._runtime.sizes["main.events"])
 
-    large, small = Expectation.LARGE, Expectation.SMALL
+    large, small = BatchSize.LARGE, BatchSize.SMALL
     assert expected == [large, small, large, large, small, small]
     with Lake.open(catalog.url) as lake:
         assert lake.inlined_state("events").rows == 30

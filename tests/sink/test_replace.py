@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.errors import CommitConflict
 from ducklake_sinks import FlushPolicy
-from ducklake_sinks.transaction import MOST_REBUILDS
+from ducklake_sinks.transaction import MAX_REBUILDS
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.faults import at_fault
@@ -97,7 +97,7 @@ def test_replace_whose_table_is_flushed_again_and_again_ends_and_leaves_no_files
     ):
         sink.replace(frame(spark, MANY))
 
-    assert len(commits) == 1 + MOST_REBUILDS
+    assert len(commits) == 1 + MAX_REBUILDS
     with Lake.open(catalog.url) as lake:
         assert lake.table("main.events").count() == MANY + len(commits)
     check_lake(catalog, orphans=0)
@@ -110,14 +110,14 @@ def test_replace_whose_table_is_altered_after_a_flush_ends_and_leaves_no_files(
     sink = make_sink(inline_rows=100, merge_schema=True)
     sink.append(frame(spark, MANY))
     runtime = sink._running()
-    look_again = runtime.look_again
+    expire_definitions = runtime.expire_definitions
 
-    def alter_and_look_again() -> None:
+    def alter_and_expire() -> None:
         with Lake.open(catalog.url) as lake:
             lake.add_column("main.events", "x", "int64")
-        look_again()
+        expire_definitions()
 
-    monkeypatch.setattr(runtime, "look_again", alter_and_look_again)
+    monkeypatch.setattr(runtime, "expire_definitions", alter_and_expire)
     with (
         at_fault("after_collect", lambda: flush_by_another(catalog)),
         pytest.raises(CommitConflict, match="had its inlined rows flushed"),

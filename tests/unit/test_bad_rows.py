@@ -8,7 +8,7 @@ import pytest
 
 from ducklake_core.errors import SchemaMismatch
 from ducklake_core.spec.types import build_columns
-from ducklake_sinks.bad_rows import Letterhead, dead_letters, fitting_rows, plain_rows
+from ducklake_sinks.bad_rows import BatchInfo, dead_letters, fitting_rows, plain_rows
 
 COLUMNS = build_columns({"id": "int32", "u": "uuid"})
 UUID = "00000000-0000-0000-0000-000000000001"
@@ -53,7 +53,7 @@ def test_letter_has_the_row_as_json() -> None:
     data = pa.Table.from_pylist([{"id": 1, "b": b"\0\xff", "at": at, "l": [{"x": "é"}]}])
     [row] = plain_rows(data)
 
-    letters = dead_letters(Letterhead("s", 7, at), "main.t", [(row, "why")])
+    letters = dead_letters(BatchInfo("s", 7, at), "main.t", [(row, "why")])
 
     [letter] = letters.to_pylist()
     assert (letter["stream"], letter["batch_id"], letter["table_name"], letter["reason"]) == ("s", 7, "main.t", "why")

@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.spec.types import build_columns
-from ducklake_sinks.bad_rows import Letterhead
+from ducklake_sinks.bad_rows import BatchInfo
 from ducklake_sinks.routes import route_key
 from ducklake_sinks.task_writer import Target, TaskWriter
 
@@ -26,7 +26,7 @@ def writer(tmp_path: Path) -> TaskWriter:
         storage=Storage.of(f"{tmp_path}/"),
         schema=SCHEMA,
         targets={route_key("known"): Target("known", layout)},
-        head=Letterhead("s", 0, datetime(2026, 1, 1, tzinfo=UTC)),
+        batch=BatchInfo("s", 0, datetime(2026, 1, 1, tzinfo=UTC)),
         few_rows=0,
         few_bytes=0,
         dead_letters="main.dead_letters",

@@ -17,9 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ducklake_core import Lake
 from ducklake_core.errors import ObjectNotFound
 from ducklake_sinks import DuckLakeSink, FlushPolicy
-from ducklake_streaming.demo.board import Board, how_to_open, summary
-from ducklake_streaming.demo.place import PLACES, DemoError, Place
+from ducklake_streaming.demo.display import Display, how_to_open, summary
 from ducklake_streaming.demo.readings import read_stream
+from ducklake_streaming.demo.workspace import WORKSPACES, DemoError, Workspace
 from ducklake_streaming.java import require_java
 from ducklake_streaming.session import make_session
 
@@ -65,27 +65,28 @@ class Demo:
 def run_demo(demo: Demo, show: Callable[[str], None]) -> None:
     """Make the lake anew, stream into it and show what happens. Raises DemoError, or InvalidInput without Java."""
     require_java()
-    with PLACES[demo.catalog](demo.directory) as place:
-        show(f"Starting Spark{' and PostgreSQL' if place.start_again else ''}; the lake will be in {demo.directory}/.")
-        with _spark(place) as spark:
-            _Show(place, spark, show).run(demo.seconds)
+    with WORKSPACES[demo.catalog](demo.directory) as workspace:
+        what = "Spark and PostgreSQL" if workspace.start_again else "Spark"
+        show(f"Starting {what}; the lake will be in {demo.directory}/.")
+        with _spark(workspace) as spark:
+            _Show(workspace, spark, show).run(demo.seconds)
     show("")
-    for line in how_to_open(place):
+    for line in how_to_open(workspace):
         show(line)
 
 
 class _Show:
     """One run, with all that it needs."""
 
-    def __init__(self, place: Place, spark: SparkSession, show: Callable[[str], None]) -> None:
-        self._place = place
+    def __init__(self, workspace: Workspace, spark: SparkSession, show: Callable[[str], None]) -> None:
+        self._workspace = workspace
         self._spark = spark
         self._show = show
-        self._board = Board(show)
+        self._display = Display(show)
         self._sink = DuckLakeSink(
-            place.catalog,
+            workspace.catalog,
             table=TABLE,
-            data_path=f"{place.data}/",
+            data_path=f"{workspace.data}/",
             stream="demo",
             partition_by="date(measured_at)",
             inline_rows=INLINE_ROWS,
@@ -95,7 +96,7 @@ class _Show:
 
     def run(self, seconds: float) -> None:
         """Show both parts and the end; Ctrl-C goes on to the end at once."""
-        with self._board.listening():
+        with self._display.listening():
             try:
                 self._stream_small(seconds)
                 self._stream_large()
@@ -108,12 +109,12 @@ class _Show:
     def _stream_small(self, seconds: float) -> None:
         self._show(SMALL_TEXT)
         with self._query(SMALL_ROWS, f"{SMALL_EVERY_MS} milliseconds") as query:
-            self._wait_for(query, lambda: bool(self._board.batches))
-            self._board.start_clock()
-            self._board.show_header()
+            self._wait_for(query, lambda: bool(self._display.batches))
+            self._display.start_clock()
+            self._display.show_header()
             for second in range(1, round(seconds) + 1):
                 self._wait_until(query, second)
-                self._board.show_line()
+                self._display.show_line()
             self._trigger_ms += [one["durationMs"]["triggerExecution"] for one in query.recentProgress]
 
     def _stream_large(self) -> None:
@@ -121,17 +122,17 @@ class _Show:
         end = time.monotonic() + LARGE_SECONDS
 
         def is_enough() -> bool:
-            done = sum(batch.rows == LARGE_ROWS for batch in self._board.batches)
+            done = sum(batch.rows == LARGE_ROWS for batch in self._display.batches)
             return done >= LARGE_BATCHES or (done > 0 and time.monotonic() > end)
 
         with self._query(LARGE_ROWS, "0 seconds") as query:
             self._wait_for(query, is_enough)
-        self._board.show_line()
+        self._display.show_line()
 
     @contextmanager
     def _query(self, rows_per_batch: int, every: str) -> Iterator[StreamingQuery]:
         stream = read_stream(self._spark, rows_per_batch).writeStream.foreachBatch(self._sink)
-        writer = stream.option("checkpointLocation", self._place.checkpoint.as_uri())
+        writer = stream.option("checkpointLocation", self._workspace.checkpoint.as_uri())
         query = writer.trigger(processingTime=every).start()
         try:
             yield query
@@ -141,22 +142,24 @@ class _Show:
     def _wait_for(self, query: StreamingQuery, is_enough: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_enough():
-            with self._board.changed:
-                self._board.changed.wait(0.5)
+            with self._display.changed:
+                self._display.changed.wait(0.5)
             _refuse_dead(query)
             if time.monotonic() > deadline:
-                raise DemoError(f"no batch came for {PATIENCE_SECONDS:.0f} s; Spark's log is {self._place.spark_log}")
+                raise DemoError(
+                    f"no batch came for {PATIENCE_SECONDS:.0f} s; Spark's log is {self._workspace.spark_log}"
+                )
 
     def _wait_until(self, query: StreamingQuery, second: int) -> None:
-        while (rest := self._board.seconds_until(second)) > 0:
+        while (rest := self._display.seconds_until(second)) > 0:
             time.sleep(min(rest, 0.5))
             _refuse_dead(query)
 
     def _show_end(self) -> None:
         self._show("\nIn the lake now:\n")
         try:
-            with Lake.open(self._place.catalog) as lake:
-                for line in summary(self._board, lake, TABLE, self._trigger_ms, SMALL_EVERY_MS):
+            with Lake.open(self._workspace.catalog) as lake:
+                for line in summary(self._display, lake, TABLE, self._trigger_ms, SMALL_EVERY_MS):
                     self._show(line)
         except ObjectNotFound:
             self._show("  nothing: no batch was committed")
@@ -169,13 +172,13 @@ def _refuse_dead(query: StreamingQuery) -> None:
 
 
 @contextmanager
-def _spark(place: Place) -> Iterator[SparkSession]:
+def _spark(workspace: Workspace) -> Iterator[SparkSession]:
     """Give a Spark that writes whatever it has to say into a file."""
     try:
-        with _output_to(place.spark_log):
+        with _output_to(workspace.spark_log):
             spark = make_session("ducklake-stream demo", "local[2]", local_checkpoints=True, settings=SPARK_SETTINGS)
     except PySparkException as error:
-        raise DemoError(f"Spark did not start: {error}; what it said is in {str(place.spark_log)!r}") from error
+        raise DemoError(f"Spark did not start: {error}; what it said is in {str(workspace.spark_log)!r}") from error
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

@@ -14,13 +14,13 @@ from ducklake_core.plan.evolution import AddColumn, plan_evolution
 from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.types import arrow_schema, build_columns
 from ducklake_sinks.bad_rows import DEAD_LETTER_SCHEMA
-from ducklake_sinks.incoming import Incoming
+from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.options import SinkOptions
 
 
-def prepare_table(tx: Transaction, name: str, incoming: Incoming, options: SinkOptions) -> bool:
+def prepare_table(tx: Transaction, name: str, frame: FrameSchema, options: SinkOptions) -> bool:
     """Make `name` hold data of a schema; refuse by column and type. Tell whether it was created."""
-    schema = incoming.types
+    schema = frame.types
     is_new = not tx.has_table(name)
     if is_new:
         _create_schema(tx, name)
@@ -29,11 +29,11 @@ def prepare_table(tx: Transaction, name: str, incoming: Incoming, options: SinkO
         tx.merge_schema(name, schema)
     else:
         _refuse_new_columns(tx, name, schema)
-    _refuse_voids(tx, name, incoming.voids)
+    _refuse_voids(tx, name, frame.voids)
     columns = tx.table_version(name).columns
     # With no rows every column's kind is compared, and none of its values.
     empty = arrow_schema(build_columns(schema)).empty_table()
-    conform(empty, columns, name, fill_missing=options.merge_schema or bool(incoming.voids))
+    conform(empty, columns, name, fill_missing=options.merge_schema or bool(frame.voids))
     return is_new
 
 
@@ -70,10 +70,10 @@ def _refuse_new_columns(tx: Transaction, name: str, schema: Mapping[str, str]) -
 
 def _refuse_voids(tx: Transaction, name: str, voids: Sequence[str]) -> None:
     known = {fold(column.name) for column in tx.table_version(name).columns}
-    homeless = [column for column in voids if fold(column) not in known]
-    if homeless:
+    unsupported = [column for column in voids if fold(column) not in known]
+    if unsupported:
         raise UnsupportedType(
-            f"columns {', '.join(homeless)} have Spark type 'void', and table '{name}' lacks them: cast them to the "
+            f"columns {', '.join(unsupported)} have Spark type 'void', and table '{name}' lacks them: cast them to the "
             "type they should have",
-            columns=homeless,
+            columns=unsupported,
         )

@@ -3,8 +3,8 @@
 import pytest
 
 from ducklake_core.errors import InvalidInput
-from ducklake_sinks.batch_log import log_failure
 from ducklake_sinks.query import BY_HAND, Query
+from ducklake_sinks.report import log_failure
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ducklake_streaming.local_postgres import (
+from ducklake_streaming.demo.local_postgres import (
     Cluster,
     PostgresError,
     create_database,
@@ -31,7 +31,7 @@ class DemoError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Workspace:
     """A directory with a lake. `start_again`: the command that starts its PostgreSQL, once it is stopped."""
 
     directory: Path
@@ -63,30 +63,30 @@ class Place:
 
 
 @contextmanager
-def sqlite_place(directory: Path) -> Iterator[Place]:
-    """Give a new place whose catalog is one file."""
+def sqlite_workspace(directory: Path) -> Iterator[Workspace]:
+    """Give a new workspace whose catalog is one file."""
     with _own_directory(directory) as own:
         path = own / "catalog.sqlite"
-        yield Place(own, f"sqlite:///{path}", f"ducklake:sqlite:{path}", "sqlite")
+        yield Workspace(own, f"sqlite:///{path}", f"ducklake:sqlite:{path}", "sqlite")
 
 
 @contextmanager
-def postgres_place(directory: Path) -> Iterator[Place]:
-    """Give a new place whose catalog is in a PostgreSQL that runs as long as this block."""
+def postgres_workspace(directory: Path) -> Iterator[Workspace]:
+    """Give a new workspace whose catalog is in a PostgreSQL that runs as long as this block."""
     with _own_directory(directory) as own:
         try:
             cluster = _make_cluster(own)
             with running(cluster):
                 create_database(cluster, DATABASE)
                 conninfo = cluster.conninfo(DATABASE)
-                yield Place(
+                yield Workspace(
                     own, f"postgres:{conninfo}", f"ducklake:postgres:{conninfo}", "postgres", cluster.shell_command
                 )
         except PostgresError as error:
             raise DemoError(str(error)) from error
 
 
-PLACES = {"sqlite": sqlite_place, "postgres": postgres_place}
+WORKSPACES = {"sqlite": sqlite_workspace, "postgres": postgres_workspace}
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ducklake_core import Lake
-from ducklake_streaming.demo.place import Place
+from ducklake_streaming.demo.workspace import Workspace
 
 LOGGERS = ("ducklake_sinks", "ducklake_core")
 WIDTH = 14
@@ -30,7 +30,7 @@ class Batch:
     total_ms: float
 
 
-class Board(logging.Handler):
+class Display(logging.Handler):
     """Counts batches and flushes as they happen; any thread may log, any thread may ask."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
@@ -114,13 +114,13 @@ class Board(logging.Handler):
         self._show(f"          flushed {facts['rows']:,} inlined rows to {where} of Parquet in {how_long:,.0f} ms")
 
 
-def summary(board: Board, lake: Lake, table: str, trigger_ms: list[float], asked_ms: int) -> Iterator[str]:
+def summary(display: Display, lake: Lake, table: str, trigger_ms: list[float], asked_ms: int) -> Iterator[str]:
     """Yield what is in the lake, as its catalog says, and how long batches took, which should come every `asked_ms`."""
     found, state = lake.table(table), lake.inlined_state(table)
-    files = found.files()
-    small = [batch for batch in board.batches if batch.inlined]
-    yield f"  rows             {found.count():,} in {len(lake.snapshots()):,} snapshots, {len(board.batches):,} batches"
-    yield f"  inlined rows     {state.rows:,} in the catalog now; {board.rows_flushed:,} were flushed to Parquet"
+    files, snapshots = found.files(), lake.snapshots()
+    small = [batch for batch in display.batches if batch.inlined]
+    yield f"  rows             {found.count():,} in {len(snapshots):,} snapshots, {len(display.batches):,} batches"
+    yield f"  inlined rows     {state.rows:,} in the catalog now; {display.rows_flushed:,} were flushed to Parquet"
     yield f"  files            {len(files):,} with {sum(file.record_count for file in files):,} rows"
     if small and trigger_ms:
         commit = statistics.median(batch.commit_ms for batch in small)
@@ -133,16 +133,16 @@ def summary(board: Board, lake: Lake, table: str, trigger_ms: list[float], asked
             yield f"                   slower than every {asked_ms} ms: this machine is too busy or too small for that"
 
 
-def how_to_open(place: Place) -> Iterator[str]:
+def how_to_open(workspace: Workspace) -> Iterator[str]:
     """Yield what opens the lake in DuckDB."""
-    if place.start_again is not None:
+    if workspace.start_again is not None:
         yield "PostgreSQL has been stopped. To look into the lake, start it again (Ctrl-C stops it):"
         yield ""
-        yield f"  {place.start_again}"
+        yield f"  {workspace.start_again}"
         yield ""
     yield "To open the lake, start `duckdb` and paste:"
     yield ""
-    for statement in place.statements():
+    for statement in workspace.statements():
         yield f"  {statement}"
 
 

@@ -27,7 +27,7 @@ from psycopg.sql import SQL, Identifier
 USER = "lake"
 UNPRIVILEGED = "nobody"
 START_SECONDS = 60.0
-MOST_SOCKET_PATH_BYTES = 90  # of 107, with the name of the socket: https://man7.org/linux/man-pages/man7/unix.7.html
+MAX_SOCKET_PATH_BYTES = 90  # of 107, with the name of the socket: https://man7.org/linux/man-pages/man7/unix.7.html
 
 # When our end of the pipe is closed, the server is stopped by its own process id, in fast mode.
 _STOP = '"$@" & server=$!; cat; kill -INT "$server"; wait "$server"'
@@ -124,7 +124,7 @@ def make_directory(wanted: Path | None = None) -> Path:
 
     It will not if the server's user cannot reach it, or if its path is too long for a socket in it.
     """
-    if wanted is not None and _can_use(wanted.parent) and len(os.fsencode(wanted)) <= MOST_SOCKET_PATH_BYTES:
+    if wanted is not None and _can_use(wanted.parent) and len(os.fsencode(wanted)) <= MAX_SOCKET_PATH_BYTES:
         wanted.mkdir(mode=0o700)
         return _given_away(wanted)
     for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 # mkdtemp makes an unguessable name there

@@ -11,7 +11,7 @@ from ducklake_core.log_lines import log_event, log_with_traceback
 from ducklake_core.pending import AddedCount
 from ducklake_sinks.large_batch import Part
 from ducklake_sinks.query import BY_HAND, Query
-from ducklake_sinks.runtime import Beginning
+from ducklake_sinks.runtime import EpochStart
 
 log = logging.getLogger("ducklake_sinks")
 
@@ -19,7 +19,7 @@ _LONGEST_REASON = 200
 
 
 def log_batch(
-    beginning: Beginning,
+    start: EpochStart,
     result: CommitResult,
     added: Mapping[str, AddedCount],
     dead: Sequence[Part] | None,
@@ -28,7 +28,7 @@ def log_batch(
     """Say what became of a batch. `dead`: its dead letters, None when bad rows are refused; `rows` are the others."""
     dead_letters = sum(part.row_count for part in dead or ())
     facts: dict[str, object] = {
-        **beginning.names,
+        **start.names,
         "rows": sum(one.inlined_rows + one.file_rows for one in added.values()) - dead_letters,
         **({} if dead is None else {"dead_letters": dead_letters}),
         "inlined": sum(one.inlined_rows for one in added.values()),
@@ -38,20 +38,20 @@ def log_batch(
     }
     if not result.replayed:
         log_event(log, logging.INFO, "batch_committed", **facts)
-    elif beginning.query.query_id != BY_HAND:
+    elif start.query.query_id != BY_HAND:
         log_event(log, logging.INFO, "batch_replayed", **facts)
     else:
         hint = "nothing was written: this batch is committed already; sink.append(df) writes without a number"
         log_event(log, logging.WARNING, "batch_replayed", **facts, hint=hint)
 
 
-def log_dead_letters(beginning: Beginning, dead: Sequence[Part]) -> None:
+def log_dead_letters(start: EpochStart, dead: Sequence[Part]) -> None:
     """Warn of rows that were kept aside, for each table that they were meant for, with the first reason."""
     for part in dead:
         for table, count, reason in _counted(part):
             facts = {"table": table, "rows": count, "kept_in": part.table, "reason": reason}
             told = {name: value for name, value in facts.items() if value is not None}
-            log_event(log, logging.WARNING, "rows_quarantined", **beginning.names, **told)
+            log_event(log, logging.WARNING, "rows_quarantined", **start.names, **told)
 
 
 def _counted(part: Part) -> Iterator[tuple[str | None, int, str | None]]:

@@ -10,7 +10,7 @@ from ducklake_core.model import SnapshotId, TableId
 from ducklake_core.spec.changes import ChangeKind, TableChange, parse_changes
 
 
-def vanished(lake: Lake, name: str, table_id: TableId) -> CommitConflict:
+def table_gone_error(lake: Lake, name: str, table_id: TableId) -> CommitConflict:
     """Return the error that says what became of a table, and in which snapshot."""
     what, snapshot_id = "is gone", None
     for found, change in _changes(lake):

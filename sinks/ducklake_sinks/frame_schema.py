@@ -13,7 +13,7 @@ from ducklake_sinks.spark_types import lake_schema, void_columns
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class FrameSchema:
     """Spark's schema, DuckLake's type texts by column, and the columns that have no type.
 
     `spark_json`: the schema as the JVM spells it, None over Connect. `collector`: fetches the rows of such frames.
@@ -26,7 +26,7 @@ class Incoming:
     collector: ArrowCollector = field(default_factory=ArrowCollector, compare=False, repr=False)
 
     @classmethod
-    def of(cls, schema: T.StructType, spark_json: str | None = None) -> Incoming:
+    def of(cls, schema: T.StructType, spark_json: str | None = None) -> FrameSchema:
         """Refuse, all at once, the columns whose type cannot be stored."""
         types, voids = lake_schema(schema, ignore_void=True), tuple(void_columns(schema))
         return cls(schema, types, voids, spark_json)
@@ -37,7 +37,7 @@ class Incoming:
             return True
         return self.spark == frame.schema
 
-    def without(self, column: str) -> Incoming:
+    def without(self, column: str) -> FrameSchema:
         """Return the schema that the table gets when a column only says which table that is."""
         if column not in self.types:
             return self
