@@ -15,7 +15,7 @@ from ducklake_core.errors import CatalogTableMissing, CatalogUnavailable, Commit
 from ducklake_core.flush import Flusher
 from ducklake_core.log_lines import log_event
 from ducklake_core.model import FlushResult, TableVersion
-from ducklake_core.retries import start_overs
+from ducklake_core.retries import conflict_retries
 from ducklake_core.spec.names import split_table_name
 from ducklake_core.spec.options import effective_options
 
@@ -79,7 +79,7 @@ def _quoted(table: TableVersion) -> str:
 
 
 def _flush_table(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:
-    for attempt in start_overs(after=lambda _: True):
+    for attempt in conflict_retries(after=lambda _: True):
         with attempt:
             return _flush_once(lake, name, memory_bytes, result)
     raise AssertionError("unreachable")  # the policy re-raises

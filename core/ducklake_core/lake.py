@@ -34,7 +34,7 @@ from ducklake_core.plan.feed import SnapshotSpan
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.read.table import Table
-from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patience, start_overs
+from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patience, conflict_retries
 from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
@@ -221,11 +221,11 @@ class Lake:
 
     def delete(self, table: str, where: str | Predicate | None) -> Snapshot | None:
         """Delete the rows that match a filter such as `id = 3`; None deletes all."""
-        return self._again_after_flush(lambda tx: tx.delete(table, where))
+        return self._retry_after_flush(lambda tx: tx.delete(table, where))
 
     def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
         """Set columns of the rows that match, all without a filter, to values or `pyarrow.compute` expressions."""
-        return self._again_after_flush(lambda tx: tx.update(table, values, where))
+        return self._retry_after_flush(lambda tx: tx.update(table, values, where))
 
     # ---- inlined rows
 
@@ -272,11 +272,11 @@ class Lake:
     # ---- definition
 
     def create_schema(self, name: str) -> Snapshot | None:
-        return self._once(lambda tx: tx.create_schema(name))
+        return self._in_own_transaction(lambda tx: tx.create_schema(name))
 
     def drop_schema(self, name: str, *, cascade: bool = False) -> Snapshot | None:
         """Drop a schema; one that has tables only with `cascade`."""
-        return self._once(lambda tx: tx.drop_schema(name, cascade=cascade))
+        return self._in_own_transaction(lambda tx: tx.drop_schema(name, cascade=cascade))
 
     def create_table(
         self,
@@ -292,61 +292,63 @@ class Lake:
 
         `partition_by` has expressions such as `id`, `date(ts)` or `bucket(16, id)`, `sorted_by` such as `ts DESC`.
         """
-        return self._once(
+        return self._in_own_transaction(
             lambda tx: tx.create_table(
                 name, schema, partition_by=partition_by, sorted_by=sorted_by, comment=comment, defaults=defaults
             )
         )
 
     def drop_table(self, name: str) -> Snapshot | None:
-        return self._once(lambda tx: tx.drop_table(name))
+        return self._in_own_transaction(lambda tx: tx.drop_table(name))
 
     def rename_table(self, name: str, new_name: str) -> Snapshot | None:
         """Rename a table within its schema; `new_name` is a plain name, taken as it is."""
-        return self._once(lambda tx: tx.rename_table(name, new_name))
+        return self._in_own_transaction(lambda tx: tx.rename_table(name, new_name))
 
     def add_column(
         self, table: str, column: str, type_: str | pa.DataType, default: object = None, *, nulls_allowed: bool = True
     ) -> Snapshot | None:
         """Add a column or a struct field; rows of before have `default` there."""
-        return self._once(lambda tx: tx.add_column(table, column, type_, default, nulls_allowed=nulls_allowed))
+        return self._in_own_transaction(
+            lambda tx: tx.add_column(table, column, type_, default, nulls_allowed=nulls_allowed)
+        )
 
     def drop_column(self, table: str, column: str) -> Snapshot | None:
-        return self._once(lambda tx: tx.drop_column(table, column))
+        return self._in_own_transaction(lambda tx: tx.drop_column(table, column))
 
     def rename_column(self, table: str, column: str, new_name: str) -> Snapshot | None:
-        return self._once(lambda tx: tx.rename_column(table, column, new_name))
+        return self._in_own_transaction(lambda tx: tx.rename_column(table, column, new_name))
 
     def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> Snapshot | None:
         """Change the type of a column or field to one that holds all its values."""
-        return self._once(lambda tx: tx.promote_column(table, column, type_))
+        return self._in_own_transaction(lambda tx: tx.promote_column(table, column, type_))
 
     def merge_schema(self, table: str, schema: TableSchema) -> Snapshot | None:
         """Add the columns and fields that a schema has and the table lacks, and promote types that are narrower."""
-        return self._once(lambda tx: tx.merge_schema(table, schema))
+        return self._in_own_transaction(lambda tx: tx.merge_schema(table, schema))
 
     def set_default(self, table: str, column: str, default: object) -> Snapshot | None:
         """Set the default of rows to come; None removes it."""
-        return self._once(lambda tx: tx.set_default(table, column, default))
+        return self._in_own_transaction(lambda tx: tx.set_default(table, column, default))
 
     def set_not_null(self, table: str, column: str) -> Snapshot | None:
         """Forbid nulls in a column that has none."""
-        return self._once(lambda tx: tx.set_not_null(table, column))
+        return self._in_own_transaction(lambda tx: tx.set_not_null(table, column))
 
     def drop_not_null(self, table: str, column: str) -> Snapshot | None:
-        return self._once(lambda tx: tx.drop_not_null(table, column))
+        return self._in_own_transaction(lambda tx: tx.drop_not_null(table, column))
 
     def set_comment(self, table: str, comment: str | None, column: str | None = None) -> Snapshot | None:
         """Set the comment of a table or of one of its columns; None removes it."""
-        return self._once(lambda tx: tx.set_comment(table, comment, column))
+        return self._in_own_transaction(lambda tx: tx.set_comment(table, comment, column))
 
     def set_partitioning(self, table: str, partition_by: Sequence[str]) -> Snapshot | None:
         """Partition rows to come; existing files stay as they are. An empty list ends partitioning."""
-        return self._once(lambda tx: tx.set_partitioning(table, partition_by))
+        return self._in_own_transaction(lambda tx: tx.set_partitioning(table, partition_by))
 
     def set_sort_order(self, table: str, sorted_by: Sequence[str | SortKey]) -> Snapshot | None:
         """Sort rows to come within each file; an empty list ends sorting."""
-        return self._once(lambda tx: tx.set_sort_order(table, sorted_by))
+        return self._in_own_transaction(lambda tx: tx.set_sort_order(table, sorted_by))
 
     # ---- options and ledger
 
@@ -396,16 +398,16 @@ class Lake:
             ledger.create_ledger(self.database)
             self._has_ledger = True
 
-    def _once(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
+    def _in_own_transaction(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
         with self.transaction() as tx:
             operation(tx)
         return tx.result.snapshot if tx.result else None
 
-    def _again_after_flush(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
+    def _retry_after_flush(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
         """Do it once more from the new head when all that came between is a flush: the rows are the same elsewhere."""
-        for attempt in start_overs():
+        for attempt in conflict_retries():
             with attempt:
-                return self._once(operation)
+                return self._in_own_transaction(operation)
         raise AssertionError("unreachable")  # the policy re-raises
 
     def _scope(self, schema: str | None, table: str | None) -> tuple[str | None, int | None]:

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 DEFAULT_TIMEOUT_SECONDS = 120.0
 CONTENTION_WAIT: wait_base = wait_random_exponential(multiplier=0.01, max=1.0)
 CONTENTION_STOP: stop_base = stop_after_delay(DEFAULT_TIMEOUT_SECONDS)
-START_OVER_STOP: stop_base = stop_after_attempt(10)
+CONFLICT_STOP: stop_base = stop_after_attempt(10)
 _SPOKEN_SECONDS = 10.0  # from one line to the next while the catalog is away
 _NAP_SECONDS = 0.2  # how soon a wait notices that nobody needs it any more
 
@@ -159,10 +159,10 @@ def commit_retries(
     return Retrying(retry=retry_if_exception_type(TransientError), stop=stop, wait=wait, sleep=sleep, reraise=True)
 
 
-def start_overs(
+def conflict_retries(
     after: Callable[[CommitConflict], bool] = lambda conflict: conflict.facts.get("is_flush", False),
     sleep: Callable[[float], None] = time.sleep,
-    stop: stop_base = START_OVER_STOP,
+    stop: stop_base = CONFLICT_STOP,
     wait: wait_base = CONTENTION_WAIT,
 ) -> Retrying:
     """Do an operation again from the new head after a conflict: by default, after one with a flush and nothing else."""

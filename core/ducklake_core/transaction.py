@@ -197,7 +197,7 @@ class Transaction:
         """Delete the rows that match a filter such as `id = 3`, all for None; return their number."""
         pending = self._pending(table)
         predicate = self._predicate(pending, where)
-        with self._whole():
+        with self._all_or_nothing():
             return self._rows.delete(pending, predicate)
 
     def delete_positions(self, table: str, data_file_id: int, positions: Sequence[int]) -> int:
@@ -208,11 +208,11 @@ class Transaction:
         """Set columns of the rows that match to Python values or `pyarrow.compute` expressions; return their number."""
         pending = self._pending(table)
         predicate = self._predicate(pending, where)
-        with self._whole():
+        with self._all_or_nothing():
             return self._rows.update(pending, values, predicate)
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _all_or_nothing(self) -> Iterator[None]:
         """Remember that a change of rows failed: some may be ended whose new versions were never added."""
         try:
             yield

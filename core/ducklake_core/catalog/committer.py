@@ -21,8 +21,8 @@ from tenacity import Retrying
 from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.driver_errors import is_wrong_guess
-from ducklake_core.catalog.head import Remembered, guess_head, read_head, remember
+from ducklake_core.catalog.driver_errors import is_stale_assumption
+from ducklake_core.catalog.head import LastCommit, assume_head, last_commit_after, read_head
 from ducklake_core.catalog.inlined_insert import insert_rows, is_bulk
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.statements import claim_version, statements_of_all
@@ -65,7 +65,7 @@ class CommitResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempted:
+class UnconfirmedCommit:
     """What a COMMIT that got no answer was to leave: a snapshot, the ledger's entry of an epoch, or both.
 
     `has_own_time`: the snapshot is later than the one before, so that no one else's is the same, two clocks that agree
@@ -110,11 +110,11 @@ class Committer:
         self.data_path = data_path
         self._clock = clock
         self._retries = retries
-        self._remembered: Remembered | None = None
+        self._last: LastCommit | None = None
 
     def commit(self, staged: Staged, pending: Pending) -> CommitResult:
         """Make one snapshot of the staged changes, or find that their epoch is committed already."""
-        attempted: list[Attempted] = []
+        attempted: list[UnconfirmedCommit] = []
         outage = Outage(self.database.url.shown, self.database.patience)
         try:
             return self._attempt(staged, pending, attempted)
@@ -122,7 +122,12 @@ class Committer:
             return self._retry(error, outage, staged, pending, attempted)
 
     def _retry(
-        self, first: TransientError, outage: Outage, staged: Staged, pending: Pending, attempted: list[Attempted]
+        self,
+        first: TransientError,
+        outage: Outage,
+        staged: Staged,
+        pending: Pending,
+        attempted: list[UnconfirmedCommit],
     ) -> CommitResult:
         """Try again as the policy says; its first attempt has been made, and failed."""
         retries = outage.policy() if self._retries is None else self._retries.copy(before_sleep=outage.tell)
@@ -141,7 +146,7 @@ class Committer:
             raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {error}") from error
         raise AssertionError("unreachable")  # the policy re-raises
 
-    def _attempt(self, staged: Staged, pending: Pending, attempted: list[Attempted]) -> CommitResult:
+    def _attempt(self, staged: Staged, pending: Pending, attempted: list[UnconfirmedCommit]) -> CommitResult:
         """Try once; where files must name another snapshot than they do, write those and look at the head again."""
         for _ in range(_MOST_FINISHES):
             result = self._in_transaction(staged, pending, attempted)
@@ -154,23 +159,23 @@ class Committer:
         )
 
     def _in_transaction(
-        self, staged: Staged, pending: Pending, attempted: list[Attempted], *, guesses: bool = True
+        self, staged: Staged, pending: Pending, attempted: list[UnconfirmedCommit], *, assumes: bool = True
     ) -> CommitResult | NeedsFiles:
         try:
             with self.database.write() as session:
-                return self._commit_once(session, staged, pending, attempted, guesses=guesses)
+                return self._commit_once(session, staged, pending, attempted, assumes=assumes)
         except DuckLakeError as error:
-            if guesses and is_wrong_guess(error):
-                return self._in_transaction(staged, pending, attempted, guesses=False)
+            if assumes and is_stale_assumption(error):
+                return self._in_transaction(staged, pending, attempted, assumes=False)
             raise
 
     def _commit_once(
-        self, session: Session, staged: Staged, pending: Pending, attempted: list[Attempted], *, guesses: bool
+        self, session: Session, staged: Staged, pending: Pending, attempted: list[UnconfirmedCommit], *, assumes: bool
     ) -> CommitResult | NeedsFiles:
-        remembered, self._remembered = self._remembered, None
-        guessed = guess_head(session, staged, remembered) if guesses else None
-        found = guessed or read_head(session, staged, remembered)
-        head, entry = found.state, found.entry
+        last, self._last = self._last, None
+        assumed = assume_head(session, staged, last) if assumes else None
+        basis = assumed or read_head(session, staged, last)
+        head, entry = basis.state, basis.entry
         faults.at("after_head_read")
         if staged.epoch is not None and decide_epoch(staged.epoch, entry) is EpochDecision.REPLAY:
             mine = next((a for a in attempted if a.entry == entry), None)
@@ -194,12 +199,12 @@ class Committer:
         written = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)
         closing = [] if written is None else [ledger.entry_write(session, written, exists=entry is not None)]
         try:
-            _write(session, plan, pending, found.guard, closing)
+            _write(session, plan, pending, basis.guard, closing)
         except CommitOutcomeUnknown as error:
             snapshot = None if plan is None else plan.snapshot
-            attempted.append(Attempted(snapshot, written, now > head.snapshot.snapshot_time))
+            attempted.append(UnconfirmedCommit(snapshot, written, now > head.snapshot.snapshot_time))
             raise CatalogUnavailable(str(error)) from error  # a new attempt looks for it
-        self._remembered = remember(plan, found, remembered, staged, written)
+        self._last = last_commit_after(plan, basis, last, staged, written)
         return CommitResult(plan.snapshot if plan else None, base_is_gone=head.base is None)
 
     def _rebase(self, session: Session, staged: Staged, state: HeadState) -> Staged:
@@ -217,10 +222,10 @@ class Committer:
         same_definitions = state.base is not None and head.schema_version == staged.base.schema_version
         if same_definitions and staged.is_append_only:
             return staged
-        moved = {} if same_definitions else self._moved_tables(session, staged, head)
-        if staged.is_append_only and all(_takes_same_rows(t.before, moved) for t in staged.tables):
+        redefined = {} if same_definitions else self._redefined_tables(session, staged, head)
+        if staged.is_append_only and all(_takes_same_rows(t.before, redefined) for t in staged.tables):
             # Whatever else changed does not touch new rows, but they go where rows go now.
-            return replace(staged, tables=tuple(_moved(t, moved) for t in staged.tables))
+            return replace(staged, tables=tuple(_at_newest(t, redefined) for t in staged.tables))
         rows = session.query(queries.changes_since(session.tables), base=staged.base.snapshot_id)
         if len(rows) != head.snapshot_id - staged.base.snapshot_id:
             raise CommitConflict(
@@ -230,11 +235,11 @@ class Committer:
                 base=staged.base.snapshot_id,
             )
         renamed: dict[tuple[str | None, str | None], int] = {
-            (t.schema_name, t.name): i for i, t in moved.items() if t is not None
+            (t.schema_name, t.name): i for i, t in redefined.items() if t is not None
         }
         others = [(SnapshotId(r[0]), mark_renames(parse_changes(r[1]), renamed)) for r in rows]
-        resting = frozenset(t.newest.table_id for t in staged.tables if t.rests_on_rows)
-        conflict = find_conflict(changes_of(staged), others, _names(staged), resting)
+        checked = frozenset(t.newest.table_id for t in staged.tables if t.was_checked_against_rows)
+        conflict = find_conflict(changes_of(staged), others, _names(staged), checked)
         if conflict is not None:
             raise CommitConflict(
                 f"cannot commit on snapshot {staged.base.snapshot_id}: {conflict.describe()}",
@@ -242,8 +247,8 @@ class Committer:
                 base=staged.base.snapshot_id,
                 is_flush=conflict.is_flush,
             )
-        if moved:
-            name = _names(staged)[next(iter(moved))]
+        if redefined:
+            name = _names(staged)[next(iter(redefined))]
             raise CommitConflict(
                 f"cannot commit on snapshot {staged.base.snapshot_id}: table '{name}' has another definition now",
                 snapshot_id=head.snapshot_id,
@@ -251,16 +256,16 @@ class Committer:
             )
         return staged
 
-    def _moved_tables(self, session: Session, staged: Staged, head: Snapshot) -> dict[TableId, TableVersion | None]:
+    def _redefined_tables(self, session: Session, staged: Staged, head: Snapshot) -> dict[TableId, TableVersion | None]:
         """Return the touched tables whose definition is another one now; None for a dropped one."""
-        moved = {}
+        redefined = {}
         for before in (t.before for t in staged.tables):
             if before is None:
                 continue
             now = reader.find_table_by_id(session, before.table_id, head.snapshot_id, self.data_path)
             if now is None or _definition(now) != _definition(before):
-                moved[before.table_id] = now
-        return moved
+                redefined[before.table_id] = now
+        return redefined
 
 
 def _ledger_entry(epoch: Epoch, staged: Staged, plan: CommitPlan | None, now: datetime) -> LedgerEntry:
@@ -270,7 +275,9 @@ def _ledger_entry(epoch: Epoch, staged: Staged, plan: CommitPlan | None, now: da
     return LedgerEntry(epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id, snapshot_id, rows, now)
 
 
-def _find_own(session: Session, info: CommitInfo, head: Snapshot, attempted: Sequence[Attempted]) -> Snapshot | None:
+def _find_own(
+    session: Session, info: CommitInfo, head: Snapshot, attempted: Sequence[UnconfirmedCommit]
+) -> Snapshot | None:
     """Return the snapshot of an attempt whose COMMIT has landed; None when another has its id, or no one so far."""
     for one in attempted:
         if one.snapshot is None or not one.is_until(head):
@@ -338,18 +345,18 @@ def _definition(table: TableVersion) -> TableVersion:
     )
 
 
-def _takes_same_rows(before: TableVersion | None, moved: Mapping[TableId, TableVersion | None]) -> bool:
+def _takes_same_rows(before: TableVersion | None, redefined: Mapping[TableId, TableVersion | None]) -> bool:
     """Tell whether a table has the columns it had; its rows may be inlined elsewhere since another's first insert."""
-    if before is None or before.table_id not in moved:
+    if before is None or before.table_id not in redefined:
         return True
-    now = moved[before.table_id]
+    now = redefined[before.table_id]
     return now is not None and replace(_definition(now), inlined_tables=()) == replace(
         _definition(before), inlined_tables=()
     )
 
 
-def _moved(table: StagedTable, moved: Mapping[TableId, TableVersion | None]) -> StagedTable:
-    now = None if table.before is None else moved.get(table.before.table_id)
+def _at_newest(table: StagedTable, redefined: Mapping[TableId, TableVersion | None]) -> StagedTable:
+    now = None if table.before is None else redefined.get(table.before.table_id)
     return table if now is None else replace(table, before=now, after=now)
 
 

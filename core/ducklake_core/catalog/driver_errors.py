@@ -190,7 +190,7 @@ def driver_error(error: BaseException) -> BaseException:
     return error
 
 
-def is_wrong_guess(error: BaseException) -> bool:
+def is_stale_assumption(error: BaseException) -> bool:
     """Tell whether the database has found that the head is not what `queries.guard` was given."""
     return isinstance(driver_error(error), psycopg.errors.DivisionByZero)
 

@@ -1,7 +1,7 @@
 """Finds what a commit is planned on: the head, the statistics of its tables, the ledger's entry.
 
 Read in one round trip; while the database looks them up, the rows are measured and encoded, which do not depend on it.
-Or guessed: whoever was the last to commit knows all of it, and lets the database check that with the commit itself.
+Or assumed: whoever was the last to commit knows all of it, and lets the database check that with the commit itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_TABLES = 256  # whose statistics are remembered
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class LastCommit:
     """What our last commit left behind: it is there as long as the head is that commit's snapshot.
 
     Whatever writes statistics makes a snapshot, and its row, with its time, is no one else's. `entry`: what it wrote
@@ -35,53 +35,57 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a commit is planned on. `guard`: the statement that fails where it was guessed wrong; None: it was read."""
+class CommitBasis:
+    """What a commit is planned on. `guard`: the statement that fails where that was assumed wrongly; None: read."""
 
     state: HeadState
     entry: LedgerEntry | None
     guard: Statement | None = None
 
 
-def remember(
-    plan: CommitPlan | None, found: Found, before: Remembered | None, staged: Staged, entry: LedgerEntry | None = None
-) -> Remembered:
+def last_commit_after(
+    plan: CommitPlan | None,
+    basis: CommitBasis,
+    before: LastCommit | None,
+    staged: Staged,
+    entry: LedgerEntry | None = None,
+) -> LastCommit:
     """Return what to remember of a commit that was made: statistics only as long as nobody else commits.
 
-    Among several writers they would never be of use, and a wrong guess costs a round trip. A change of definitions may
-    write statistics in other ways. And a clock behind that of the head gives its time to every snapshot: after a
+    Among several writers they would never be of use, and a stale assumption costs a round trip. A change of definitions
+    may write statistics in other ways. And a clock behind that of the head gives its time to every snapshot: after a
     restore from a backup another's might look like ours. An epoch without rows leaves everything as it was.
     """
-    old = found.state.snapshot
+    old = basis.state.snapshot
     known = before.stats if before is not None and before.head == old else None
     if plan is None:
-        return Remembered(old, known or {}, entry)
+        return LastCommit(old, known or {}, entry)
     new = replace(plan.snapshot, changes=None)
     is_plain = new.schema_version == old.schema_version
     has_own_time = new.snapshot_time > old.snapshot_time
     if known is None or not is_plain or not has_own_time:
-        return Remembered(new, {}, entry)
+        return LastCommit(new, {}, entry)
     touched = {table.newest.table_id for table in staged.tables}  # a flush writes statistics, too
     others = {i: stats for i, stats in known.items() if i not in touched} if len(known) < _MOST_TABLES else {}
-    return Remembered(new, others | plan.stats, entry)
+    return LastCommit(new, others | plan.stats, entry)
 
 
-def guess_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found | None:
+def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis | None:
     """Return what our last commit left behind, if rows can be added to it in one round trip; None: read the head."""
     version = session.database.version
-    if remembered is None or not remembered.stats or not session.dialect.has_pipeline or version is None:
+    if last is None or not last.stats or not session.dialect.has_pipeline or version is None:
         return None
-    head, table_ids = remembered.head, _changed_tables(staged)
+    head, table_ids = last.head, _changed_tables(staged)
     is_later = head.snapshot_id >= staged.base.snapshot_id and head.schema_version == staged.base.schema_version
     if not (table_ids and is_later and staged.is_append_only) or not all(
         is_few(session, rows.rows.num_rows) for rows in staged.inlined
     ):
         return None
-    if not all(i in remembered.stats for i in table_ids) or not _is_next(staged.epoch, remembered.entry):
+    if not all(i in last.stats for i in table_ids) or not _is_next(staged.epoch, last.entry):
         return None
-    state = HeadState(head, {i: remembered.stats[i] for i in table_ids}, staged.base)
-    entry = None if staged.epoch is None else remembered.entry
-    return Found(state, entry, _guard(session, version, head, entry))
+    state = HeadState(head, {i: last.stats[i] for i in table_ids}, staged.base)
+    entry = None if staged.epoch is None else last.entry
+    return CommitBasis(state, entry, _guard(session, version, head, entry))
 
 
 def _is_next(epoch: Epoch | None, entry: LedgerEntry | None) -> bool:
@@ -103,9 +107,9 @@ def _guard(session: Session, version: FormatVersion, head: Snapshot, entry: Ledg
     )
 
 
-def read_head(session: Session, staged: Staged, remembered: Remembered | None) -> Found:
-    """Read what the staged changes are planned on; what is remembered is not read while it holds."""
-    known = remembered.stats if remembered else {}
+def read_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis:
+    """Read what the staged changes are planned on; what our last commit left behind is not read while it holds."""
+    known = last.stats if last else {}
     table_ids = _changed_tables(staged)
     missing = [i for i in table_ids if i not in known]
     statements = [_head_query(session, staged), *_stats_queries(session, missing)]
@@ -115,13 +119,13 @@ def read_head(session: Session, staged: Staged, remembered: Remembered | None) -
     snapshots = [reader.head_of(heads), *map(reader.snapshot_of, heads[1:])]
     stats = _stats_of(missing, results)
     if len(missing) < len(table_ids):
-        is_same = remembered is not None and remembered.head == snapshots[0]
+        is_same = last is not None and last.head == snapshots[0]
         stats.update({i: s for i, s in known.items() if i in table_ids} if is_same else _read_stats(session, table_ids))
-    for table_id in (i for i, found in stats.items() if found is None):
+    for table_id in (i for i, known_stats in stats.items() if known_stats is None):
         stats[table_id] = reader.recover_table_stats(session, table_id)
     base = snapshots[-1] if snapshots[-1].snapshot_id == staged.base.snapshot_id else None
     entry = ledger.entry_of(results[-1]) if staged.epoch is not None else None
-    return Found(HeadState(snapshots[0], stats, base), entry)
+    return CommitBasis(HeadState(snapshots[0], stats, base), entry)
 
 
 def _changed_tables(staged: Staged) -> list[TableId]:

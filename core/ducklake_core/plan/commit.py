@@ -40,8 +40,8 @@ from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
 class HeadState:
     """What a plan is made on: the newest snapshot, and the statistics of the tables that get data.
 
-    `base`: what the catalog has now under the id of the staged changes' base; None when it has expired. In a guess it
-    is that base itself.
+    `base`: what the catalog has now under the id of the staged changes' base; None when it has expired. Where the
+    head is assumed, it is that base itself.
     """
 
     snapshot: Snapshot

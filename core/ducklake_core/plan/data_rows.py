@@ -33,7 +33,7 @@ from ducklake_core.plan.writes import (
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedFile:
+class RegisteredFile:
     """A new data file and what the commit says of it."""
 
     file: NewDataFile
@@ -48,17 +48,19 @@ def data_file_writes(
 ) -> Iterator[Write]:
     """Yield the rows of new data files; their row ids follow each other from `next_row_id`."""
     partition_id = table.partitioning.partition_id if table.partitioning else None
-    placed = []
+    registered = []
     for file in files:
-        placed.append(PlacedFile(file, snapshot, next_row_id, partition_id))
+        registered.append(RegisteredFile(file, snapshot, next_row_id, partition_id))
         next_row_id += file.record_count
-    return placed_file_writes(table.table_id, placed, first_file_id)
+    return registered_file_writes(table.table_id, registered, first_file_id)
 
 
-def placed_file_writes(table_id: TableId, placed: Sequence[PlacedFile], first_file_id: int) -> Iterator[Write]:
+def registered_file_writes(
+    table_id: TableId, registered: Sequence[RegisteredFile], first_file_id: int
+) -> Iterator[Write]:
     """Yield the rows of new data files, their statistics and partition values."""
     rows, stats, values = [], [], []
-    for file_id, one in enumerate(placed, first_file_id):
+    for file_id, one in enumerate(registered, first_file_id):
         identity = {"data_file_id": file_id, "table_id": table_id}
         rows.append({**identity, **_file_facts(one)})
         stats += [{**identity, **_file_stats(s)} for s in one.file.column_stats]
@@ -73,10 +75,10 @@ def placed_file_writes(table_id: TableId, placed: Sequence[PlacedFile], first_fi
             yield InsertRows(name, tuple(found))
 
 
-def _file_facts(placed: PlacedFile) -> dict[str, Any]:
-    file = placed.file
+def _file_facts(registered: RegisteredFile) -> dict[str, Any]:
+    file = registered.file
     return {
-        "begin_snapshot": placed.begin,
+        "begin_snapshot": registered.begin,
         "end_snapshot": None,
         "file_order": None,
         "path": file.path,
@@ -85,11 +87,11 @@ def _file_facts(placed: PlacedFile) -> dict[str, Any]:
         "record_count": file.record_count,
         "file_size_bytes": file.file_size_bytes,
         "footer_size": file.footer_size,
-        "row_id_start": placed.row_id_start,
-        "partition_id": None if file.partition_values is None else placed.partition_id,
+        "row_id_start": registered.row_id_start,
+        "partition_id": None if file.partition_values is None else registered.partition_id,
         "encryption_key": file.encryption_key,
         "mapping_id": None,
-        "partial_max": placed.partial_max,
+        "partial_max": registered.partial_max,
     }
 
 

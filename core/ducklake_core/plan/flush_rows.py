@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ducklake_core.model import SnapshotId, TableStats, TableVersion
-from ducklake_core.plan.data_rows import PlacedFile, delete_file_row, placed_file_writes, replaced_writes
+from ducklake_core.plan.data_rows import RegisteredFile, delete_file_row, registered_file_writes, replaced_writes
 from ducklake_core.plan.flush import Flush, FlushedDeletes
 from ducklake_core.plan.writes import DeleteInlined, DeleteInlinedDeletes, DeleteRows, InsertRows, UpdateRows, Write
 
@@ -23,8 +23,8 @@ def flush_writes(
 
     Ids are given in the reference's order: data files, deletes of existing files, deletes of the new ones.
     """
-    placed = [PlacedFile(f.file, f.begin, f.first_row_id, f.partition_id, f.last) for f in flush.files]
-    yield from placed_file_writes(table.table_id, placed, first_file_id)
+    registered = [RegisteredFile(f.file, f.begin, f.first_row_id, f.partition_id, f.last) for f in flush.files]
+    yield from registered_file_writes(table.table_id, registered, first_file_id)
     next_id = first_file_id + len(flush.files)
     for file_id, deletes in enumerate(flush.deletes, next_id):
         yield from _replacing_writes(table, deletes, file_id, now)

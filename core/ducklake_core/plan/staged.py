@@ -155,7 +155,7 @@ class StagedTable:
     restated: tuple[RestatedBounds, ...] = ()
 
     @property
-    def rests_on_rows(self) -> bool:
+    def was_checked_against_rows(self) -> bool:
         """Tell whether the new definition was checked against the rows of the base: more of them would break it."""
         if self.before is None or self.after is None:
             return False
