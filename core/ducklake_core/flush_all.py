@@ -65,12 +65,12 @@ def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushR
 
 
 def _names_of_all(lake: Lake) -> list[str]:
-    view = lake.view()
-    tables = [t for t in view.tables() if t.inlined_tables]
+    definitions = lake.definitions()
+    tables = [t for t in definitions.tables() if t.inlined_tables]
     return [
         _quoted(t)
         for t in tables
-        if effective_options(view.options, t.schema_id, t.table_id).get("auto_compact") != "false"
+        if effective_options(definitions.options, t.schema_id, t.table_id).get("auto_compact") != "false"
     ]
 
 
@@ -87,12 +87,12 @@ def _flush_table(lake: Lake, name: str, memory_bytes: int, result: FlushResult) 
 
 def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:
     lake.forget()  # another flush may have dropped tables of inlined rows, of which no schema version tells
-    view = lake.view()
-    table = view.find_table(*split_table_name(name))
+    definitions = lake.definitions()
+    table = definitions.find_table(*split_table_name(name))
     if table is None:
-        raise view.no_table(name)
-    options = effective_options(view.options, table.schema_id, table.table_id)
-    flusher = Flusher(lake.database, lake.storage, lake.committer, view.snapshot, table, options, memory_bytes)
+        raise definitions.table_not_found(name)
+    options = effective_options(definitions.options, table.schema_id, table.table_id)
+    flusher = Flusher(lake.database, lake.storage, lake.committer, definitions.snapshot, table, options, memory_bytes)
     start = time.perf_counter()
     snapshot, flush = _run(flusher).snapshot, flusher.flush
     if snapshot is None or flush is None:

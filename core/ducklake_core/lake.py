@@ -24,6 +24,7 @@ from ducklake_core.catalog.lake_setup import create_lake, open_lake
 from ducklake_core.catalog.options_store import write_option
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.change_rows import change_schema, read_changes
+from ducklake_core.definitions import Definitions
 from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
 from ducklake_core.feed import FeedRequest, list_changes
 from ducklake_core.files.storage import Storage
@@ -39,7 +40,6 @@ from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.transaction import TableSchema, Transaction
-from ducklake_core.view import LakeView
 
 _MOST_THREADS = 8  # that read the files of a change feed
 
@@ -58,7 +58,7 @@ class Lake:
         self.data_path = data_path
         self.storage = Storage.of(data_path)
         self.committer = committer or Committer(database, data_path)
-        self._view: LakeView | None = None
+        self._definitions: Definitions | None = None
         self._has_ledger = False
 
     @classmethod
@@ -115,17 +115,17 @@ class Lake:
         """Close connections; the lake can be used again all the same."""
         self.database.close()
 
-    def view(self, *, fresh: bool = True) -> LakeView:
-        """Return the lake as the head has it; `fresh` False: as it was when last looked at."""
-        known = self._view  # another thread may forget it meanwhile
+    def definitions(self, *, fresh: bool = True) -> Definitions:
+        """Return the definitions of the head; `fresh` False: those that were found when last looked for."""
+        known = self._definitions  # another thread may forget it meanwhile
         if not fresh and known is not None:
             return known
-        view = self._view = LakeView.at_head(self.database, self.data_path, known)
-        return view
+        found = self._definitions = Definitions.at_head(self.database, self.data_path, known)
+        return found
 
     def forget(self) -> None:
         """Forget definitions and options; they are read again when needed."""
-        self._view = None
+        self._definitions = None
 
     # ---- reading
 
@@ -144,14 +144,14 @@ class Lake:
     def table(self, name: str, at: int | datetime | None = None) -> Table:
         """Return a table at a snapshot id, at a time (in UTC without a zone), or at the head; else ObjectNotFound."""
         if at is None:
-            view = self.view()
+            definitions = self.definitions()
         else:
             snapshot = self.database.ask(lambda session: reader.read_snapshot(session, at))
-            view = LakeView(self.database, self.data_path, snapshot, {})
-        version = view.find_table(*split_table_name(name))
+            definitions = Definitions(self.database, self.data_path, snapshot, {})
+        version = definitions.find_table(*split_table_name(name))
         if version is None:
-            raise view.no_table(name)
-        return Table(self.database, self.storage, version, view.snapshot)
+            raise definitions.table_not_found(name)
+        return Table(self.database, self.storage, version, definitions.snapshot)
 
     def changes(
         self,
@@ -207,7 +207,7 @@ class Lake:
     def append(self, table: str, data: Any, *, fill_missing: bool = False) -> Snapshot | None:  # Any: see Transaction
         """Add rows in one snapshot, inlined or as Parquet by the effective limit; None when there are no rows."""
         data = to_table(data)  # a stream can be read once, and there may be two attempts
-        if self._view is not None:
+        if self._definitions is not None:
             try:
                 return self._append(table, data, fill_missing=fill_missing, trust_cache=True)
             except TerminalError:
@@ -361,7 +361,7 @@ class Lake:
 
     def options(self, *, schema: str | None = None, table: str | None = None) -> dict[str, str]:
         """Return the options set in exactly one scope."""
-        return dict(self.view().options.get(self._scope(schema, table), {}))
+        return dict(self.definitions().options.get(self._scope(schema, table), {}))
 
     def ledger_entry(self, stream: str) -> LedgerEntry | None:
         """Return the last epoch that was committed for a stream, None when there is none."""
@@ -412,12 +412,12 @@ class Lake:
 
     def _scope(self, schema: str | None, table: str | None) -> tuple[str | None, int | None]:
         if table is not None:
-            found = self.view().find_table(*split_table_name(f"{schema}.{table}" if schema else table))
+            found = self.definitions().find_table(*split_table_name(f"{schema}.{table}" if schema else table))
             if found is None:
-                raise self.view().no_table(table)
+                raise self.definitions().table_not_found(table)
             return "table", found.table_id
         if schema is not None:
-            ids = {fold(s.name): s.schema_id for s in self.view().schemas()}
+            ids = {fold(s.name): s.schema_id for s in self.definitions().schemas()}
             if fold(schema) not in ids:
                 raise ObjectNotFound(f"there is no schema '{schema}'", name=schema)
             return "schema", ids[fold(schema)]

@@ -68,13 +68,13 @@ class Transaction:
         self._lake = lake
         self._info = info
         self._epoch = epoch
-        self._view = lake.view(fresh=not trust_cache)
+        self._definitions = lake.definitions(fresh=not trust_cache)
         self._tables: dict[TableId, PendingTable] = {}
         self._names: dict[tuple[str, str], TableId] = {}
         self._created_schemas: list[SchemaVersion] = []
         self._dropped_schemas: list[SchemaVersion] = []
         self._next_provisional = -1
-        self._rows = RowWriter(lake.database, lake.storage, self._view.snapshot.snapshot_id)
+        self._rows = RowWriter(lake.database, lake.storage, self._definitions.snapshot.snapshot_id)
         self._has_ended = self._has_failed = False
         self.result: CommitResult | None = None
         self.in_doubt = False
@@ -91,7 +91,7 @@ class Transaction:
     @property
     def base(self) -> Snapshot:
         """The snapshot that this transaction reads."""
-        return self._view.snapshot
+        return self._definitions.snapshot
 
     def commit(self) -> CommitResult:
         """Make the snapshot; nothing to do makes none. A definite failure removes the files that were written."""
@@ -234,7 +234,7 @@ class Transaction:
         """Drop a schema; one that has tables only with `cascade`."""
         schema = self._schema(name)
         inside = [t for t in self._live_tables() if t.schema_id == schema.schema_id]
-        if self._view.has_views(schema.schema_id):
+        if self._definitions.has_views(schema.schema_id):
             raise InvalidInput(f"schema '{name}' has views: drop it with DuckDB, which wrote them")
         if inside and not cascade:
             raise InvalidInput(
@@ -377,16 +377,16 @@ class Transaction:
             if pending.after is None:
                 raise ObjectNotFound(f"table '{name}' was dropped in this transaction", name=name)
             return pending
-        table = self._view.find_table(schema_name, table_name)
+        table = self._definitions.find_table(schema_name, table_name)
         if table is None or table.table_id in self._tables:
-            raise self._view.no_table(name)
+            raise self._definitions.table_not_found(name)
         return self._load(table)
 
     def _load(self, table: TableVersion) -> PendingTable:
         return self._tables.get(table.table_id) or self._register(table, table)
 
     def _register(self, before: TableVersion | None, after: TableVersion) -> PendingTable:
-        options = effective_options(self._view.options, after.schema_id, after.table_id)
+        options = effective_options(self._definitions.options, after.schema_id, after.table_id)
         pending = PendingTable(before, after, options, inlined_row_limit(options))
         pending.is_inlinable = find_uninlinable(after.columns, self._lake.database.dialect.name) is None
         self._tables[after.table_id] = pending
@@ -445,14 +445,14 @@ class Transaction:
     def _refuse_taken(self, owner: SchemaVersion, name: str) -> None:
         known = self._names.get(_key(owner.name, name))
         is_live = known is not None and self._tables[known].after is not None
-        stored = self._view.find_table(owner.name, name) if known is None and owner.schema_id >= 0 else None
+        stored = self._definitions.find_table(owner.name, name) if known is None and owner.schema_id >= 0 else None
         if is_live or (stored is not None and stored.table_id not in self._tables):
             raise ObjectExists(f"table '{owner.name}.{name}' exists already", name=name)
-        if owner.schema_id >= 0 and self._view.has_view(owner.schema_id, name):
+        if owner.schema_id >= 0 and self._definitions.has_view(owner.schema_id, name):
             raise ObjectExists(f"'{owner.name}.{name}' is a view", name=name)
 
     def _live_tables(self) -> list[TableVersion]:
-        stored = [t for t in self._view.tables() if t.table_id not in self._tables]
+        stored = [t for t in self._definitions.tables() if t.table_id not in self._tables]
         return stored + [p.after for p in self._tables.values() if p.after is not None]
 
     def _schema(self, name: str) -> SchemaVersion:
@@ -463,7 +463,7 @@ class Transaction:
 
     def _find_schema(self, name: str) -> SchemaVersion | None:
         self._refuse_ended()
-        stored = [s for s in self._view.schemas() if s not in self._dropped_schemas]
+        stored = [s for s in self._definitions.schemas() if s not in self._dropped_schemas]
         return next((s for s in [*stored, *self._created_schemas] if fold(s.name) == fold(name)), None)
 
     def _predicate(self, pending: PendingTable, where: str | Predicate | None) -> Predicate | None:
@@ -478,7 +478,7 @@ class Transaction:
             raise InvalidInput("a delete or update of this transaction failed halfway: begin again in a new one")
 
     def _refuse_missing_message(self) -> None:
-        required = self._view.options.get((None, None), {}).get("require_commit_message") == "true"
+        required = self._definitions.options.get((None, None), {}).get("require_commit_message") == "true"
         if required and self._info.message is None:
             raise InvalidInput("this lake requires a message for every commit: give one with transaction(message=…)")
 

@@ -166,7 +166,7 @@ class SinkRuntime:
             )
         if self.governor is not None:
             self.governor.wait_if_behind()
-        self.lake.view()  # made, where there is none, before anybody looks for its tables
+        self.lake.definitions()  # made, where there is none, before anybody looks for its tables
         self.watch_stream(self.options.stream)
         return EpochStart(query or Query(BY_HAND, ""), None)
 

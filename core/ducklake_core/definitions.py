@@ -1,4 +1,4 @@
-"""What a lake looks like at one snapshot: definitions are loaded when asked for, and remembered.
+"""The definitions of a lake at one snapshot: its schemas, tables and options. Loaded when asked for, and remembered.
 
 A definition holds as long as the lake's schema version: `at_head` keeps it for a later snapshot of the same version.
 """
@@ -14,7 +14,7 @@ from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.options import Options
 
 
-class LakeView:
+class Definitions:
     """The schemas, tables and options of a lake as one snapshot has them."""
 
     def __init__(self, database: Database, data_path: str, snapshot: Snapshot, options: Options) -> None:
@@ -26,20 +26,20 @@ class LakeView:
         self._schemas: list[SchemaVersion] | None = None
 
     @classmethod
-    def at_head(cls, database: Database, data_path: str, known: LakeView | None) -> LakeView:
+    def at_head(cls, database: Database, data_path: str, known: Definitions | None) -> Definitions:
         """Read the head and the options; keep what is known when no definition has changed since."""
         base = {"base": -1 if known is None else known.snapshot.snapshot_id}
         statements = [Statement(queries.head_and_base(database.tables), base)]
         statements.append(Statement(queries.metadata(database.tables)))
         heads, metadata = database.ask(lambda session: session.run_and_end(statements))
-        view = cls(database, data_path, reader.head_of(heads), reader.options_of(metadata))
+        found = cls(database, data_path, reader.head_of(heads), reader.options_of(metadata))
         # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
         is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot
-        if known is not None and is_there and known.snapshot.schema_version == view.snapshot.schema_version:
-            view._keep(known)
-        return view
+        if known is not None and is_there and known.snapshot.schema_version == found.snapshot.schema_version:
+            found._keep(known)
+        return found
 
-    def _keep(self, known: LakeView) -> None:
+    def _keep(self, known: Definitions) -> None:
         self._found, self._schemas = known._found, known._schemas  # of the same class
 
     def find_table(self, schema_name: str, table_name: str) -> TableVersion | None:
@@ -69,7 +69,7 @@ class LakeView:
     def has_views(self, schema_id: SchemaId) -> bool:
         return any(r[4] == schema_id for r in self._views())
 
-    def no_table(self, name: str) -> ObjectNotFound:
+    def table_not_found(self, name: str) -> ObjectNotFound:
         """Return the error for a name that no table has, with the nearest one that exists."""
         names = [t.qualified_name for t in self.tables()]
         near = nearest_name(name, names) or nearest_name(f"main.{name}", names)
