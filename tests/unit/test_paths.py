@@ -6,15 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ducklake_core.files.paths import (
-    hive_directory,
-    hive_keys,
-    hive_values,
-    new_data_file_name,
-    new_delete_file_name,
-    relative_to,
-)
+from ducklake_core.files.delete_files import new_delete_file_name
+from ducklake_core.files.open_file import new_data_file_name
 from ducklake_core.model import ColumnId, PartitionKey
+from ducklake_core.spec.paths import hive_directory, hive_keys, hive_values, relative_to
 from ducklake_core.spec.types import build_columns
 
 COLUMNS = build_columns({"a": "timestamp", "b": "timestamp", "year": "int32"})

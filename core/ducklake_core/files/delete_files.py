@@ -9,24 +9,30 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
+from uuid6 import uuid7
 
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.files.deletion_vectors import positions_of
 from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.parquet_reader import decryption_of, explain
-from ducklake_core.files.paths import new_delete_file_name, relative_to
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DeleteFile, NewDeleteFile, ReplacedFile, SnapshotId
+from ducklake_core.spec.paths import relative_to
 from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
 
 _FILE_PATH_FIELD = 2147483646
 _POSITION_FIELD = 2147483645
+
+
+def new_delete_file_name(unique: Callable[[], UUID] = uuid7) -> str:
+    return f"ducklake-{unique()}-delete.parquet"
 
 
 def read_deletes(

@@ -12,21 +12,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
+from uuid6 import uuid7
 
 from ducklake_core.files.dictionaries import repetitive_leaves
 from ducklake_core.files.parquet_types import parquet_field, to_parquet_form
 from ducklake_core.files.partition_sort import PartitionValues
-from ducklake_core.files.paths import hive_directory, hive_keys, new_data_file_name
 from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, leaf_paths, leaf_values, merge_bounds
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
+from ducklake_core.spec.paths import hive_directory, hive_keys
 from ducklake_core.spec.types import FIELD_ID, ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
 
 
@@ -39,6 +41,10 @@ class FileLayout:
     partitioning: Partitioning | None = None
     sort_order: SortOrder | None = None
     options: WriteOptions = field(default_factory=WriteOptions)
+
+
+def new_data_file_name(unique: Callable[[], UUID] = uuid7) -> str:
+    return f"ducklake-{unique()}.parquet"
 
 
 class OpenFile:

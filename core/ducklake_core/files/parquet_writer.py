@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from ducklake_core.errors import SchemaMismatch, UnsupportedType
-from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
+from ducklake_core.files.open_file import FileLayout, OpenFile, new_data_file_name, rows_per_group
 from ducklake_core.files.parquet_types import find_unwritable, to_parquet_form
 from ducklake_core.files.partition_sort import PartitionValues, sort_rows, split_by_partition
-from ducklake_core.files.paths import new_data_file_name
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile
