@@ -14,9 +14,9 @@ from ducklake_core.catalog.inlined_cleanup import drop_superseded
 from ducklake_core.errors import CatalogTableMissing, CatalogUnavailable, CommitConflict, DuckLakeError, ObjectNotFound
 from ducklake_core.flush import Flusher
 from ducklake_core.log_lines import log_event
-from ducklake_core.model import FlushResult, TableVersion
+from ducklake_core.model import FlushResult
 from ducklake_core.retries import conflict_retries
-from ducklake_core.spec.names import split_table_name
+from ducklake_core.spec.names import quoted, split_table_name
 from ducklake_core.spec.options import effective_options
 
 if TYPE_CHECKING:
@@ -68,14 +68,10 @@ def _names_of_all(lake: Lake) -> list[str]:
     definitions = lake.definitions()
     tables = [t for t in definitions.tables() if t.inlined_tables]
     return [
-        _quoted(t)
+        quoted(t.schema_name, t.name)
         for t in tables
         if effective_options(definitions.options, t.schema_id, t.table_id).get("auto_compact") != "false"
     ]
-
-
-def _quoted(table: TableVersion) -> str:
-    return ".".join('"' + name.replace('"', '""') + '"' for name in (table.schema_name, table.name))
 
 
 def _flush_table(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:

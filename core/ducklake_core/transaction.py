@@ -43,7 +43,7 @@ from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.inlined import find_uninlinable
-from ducklake_core.spec.names import check_name, fold, join_table_name, split_path, split_table_name
+from ducklake_core.spec.names import check_name, fold, join_table_name, quoted, split_path, split_table_name
 from ducklake_core.spec.options import effective_options, inlined_row_limit
 from ducklake_core.spec.paths import directory_name, join_path
 from ducklake_core.spec.types import build_columns
@@ -324,8 +324,8 @@ class Transaction:
         """Forbid nulls in a column that has none."""
         pending = self._pending(table)
         definition.set_nulls_allowed(pending.table, column, allowed=False)  # refuses a field before its rows are read
-        name = definition.find_column(pending.table, split_path(column)).name.replace('"', '""')
-        count = self._rows.count(pending, parse_filter(f'"{name}" IS NULL', pending.table.columns))
+        name = definition.find_column(pending.table, split_path(column)).name
+        count = self._rows.count(pending, parse_filter(f"{quoted(name)} IS NULL", pending.table.columns))
         if count:
             raise InvalidInput(
                 f"column '{column}' of '{pending.table.qualified_name}' has {count} nulls: fill them first"

@@ -18,6 +18,7 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.spec.memo import per_object
+from ducklake_core.spec.names import quoted
 
 _MICROSECONDS_PER_DAY = 86_400_000_000
 _MOST_MICROSECONDS = (2**63 - 1) // 1000  # of Arrow's intervals, which have nanoseconds
@@ -107,7 +108,7 @@ def _type_text(type_: T.DataType) -> str:
     if isinstance(type_, T.MapType):
         return f"map({_type_text(type_.keyType)}, {_type_text(type_.valueType)})"
     if isinstance(type_, T.StructType):
-        names = ['"{}"'.format(f.name.replace('"', '""')) for f in type_.fields]
+        names = [quoted(f.name) for f in type_.fields]
         texts = [_type_text(f.dataType) for f in type_.fields]
         return f"struct({', '.join(f'{name} {text}' for name, text in zip(names, texts, strict=True))})"
     return _PLAIN[type(type_)]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.spec.names import quote_name, split_path, split_table_name
+from ducklake_core.spec.names import quote_name, quoted, split_path, split_table_name
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)
 
@@ -27,9 +27,11 @@ def test_dotted_names_split_outside_of_quotes(text: str, parts: list[str]) -> No
 
 @given(st.lists(NAMES, min_size=1, max_size=4))
 def test_quoted_parts_come_back_whatever_they_hold(parts: list[str]) -> None:
-    text = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+    assert split_path(quoted(*parts)) == parts
 
-    assert split_path(text) == parts
+
+def test_quotes_within_a_quoted_name_are_doubled() -> None:
+    assert quoted("main", 'x"y') == '"main"."x""y"'
 
 
 @given(NAMES)

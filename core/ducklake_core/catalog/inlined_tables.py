@@ -12,6 +12,7 @@ from sqlalchemy.types import UserDefinedType
 
 from ducklake_core.model import Column, TableId
 from ducklake_core.spec.inlined import inlined_type
+from ducklake_core.spec.names import quoted
 
 SYSTEM_COLUMNS = ("row_id", "begin_snapshot", "end_snapshot")
 
@@ -49,8 +50,7 @@ def inlined_delete_table(table_id: TableId, schema: str | None) -> Table:
 
 def row_type(table: Table) -> str:
     """Return PostgreSQL's name for the type of a table's rows, which is that of the table."""
-    parts = [part for part in (table.schema, table.name) if part]
-    return ".".join('"{}"'.format(part.replace('"', '""')) for part in parts)
+    return quoted(*(part for part in (table.schema, table.name) if part))
 
 
 def user_columns(table: Table) -> Sequence[SqlColumn[Any]]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from sqlalchemy import Executable, String, bindparam, text
 
 from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.spec.names import quoted
 
 
 def table_exists(session: Session, name: str) -> bool:
@@ -37,7 +38,7 @@ def stored_columns(session: Session, names: Sequence[str]) -> list[tuple[str, ..
 def quoted_name(session: Session, name: str) -> str:
     """Return a table's name as the database's own functions take it."""
     schema = session.database.url.metadata_schema
-    return '"{}"."{}"'.format(schema.replace('"', '""'), name) if schema else name
+    return quoted(schema, name) if schema else name
 
 
 def _about_table(session: Session, sql: str, name: str) -> Statement:

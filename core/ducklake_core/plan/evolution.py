@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ducklake_core.model import Column
-from ducklake_core.spec.names import fold
+from ducklake_core.spec.names import fold, quoted
 from ducklake_core.spec.promotions import is_promotion
 from ducklake_core.spec.types import type_text
 
@@ -46,12 +46,8 @@ def _steps(columns: Sequence[Column], incoming: Sequence[Column], parents: tuple
     for new in incoming:
         old = known.get(fold(new.name))
         if old is None:
-            yield AddColumn(_path((*parents, new.name)), type_text(new))
+            yield AddColumn(quoted(*parents, new.name), type_text(new))
         elif old.is_nested and old.type == new.type:
             yield from _steps(old.children, new.children, (*parents, old.name))
         elif old.type != new.type and not new.is_nested and not old.is_nested and is_promotion(old.type, new.type):
-            yield PromoteColumn(_path((*parents, old.name)), type_text(new))
-
-
-def _path(parts: tuple[str, ...]) -> str:
-    return ".".join('"{}"'.format(part.replace('"', '""')) for part in parts)
+            yield PromoteColumn(quoted(*parents, old.name), type_text(new))

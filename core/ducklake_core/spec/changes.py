@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ducklake_core.errors import CorruptCatalog
+from ducklake_core.spec.names import quoted
 
 
 class ChangeKind(Enum):
@@ -107,7 +108,7 @@ def _format_entry(change: TableChange) -> str:
     if not change.kind.is_named:
         return f"{change.kind.value}:{change.object_id}"
     names = [name for name in (change.schema_name, change.name) if name is not None]
-    return f"{change.kind.value}:" + ".".join('"' + name.replace('"', '""') + '"' for name in names)
+    return f"{change.kind.value}:" + quoted(*names)
 
 
 def _bad_changes(text: str) -> CorruptCatalog:

@@ -39,8 +39,12 @@ def split_table_name(text: str) -> tuple[str, str]:
 
 def join_table_name(schema: str, table: str) -> str:
     """Return `schema.table` with odd parts quoted, which `split_table_name` takes apart again."""
-    parts = (part if _PART.fullmatch(part) else '"{}"'.format(part.replace('"', '""')) for part in (schema, table))
-    return ".".join(parts)
+    return ".".join(part if _PART.fullmatch(part) else quoted(part) for part in (schema, table))
+
+
+def quoted(*parts: str) -> str:
+    """Return the parts of a name, each in quotes, separated by dots; which `split_path` takes apart again."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def fold(name: str) -> str:
@@ -53,7 +57,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 def quote_name(name: str) -> str:
     """Quote a name where DuckDB would: unless it is plain and in lower case."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name)
 
 
 def check_name(name: str, noun: str) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput, UnsupportedType
 from ducklake_core.model import Column, ColumnId
+from ducklake_core.spec.names import quoted
 
 FIELD_ID = b"PARQUET:field_id"
 ROW_ID_FIELD = 2147483540  # `_ducklake_internal_row_id` in a data file
@@ -253,7 +254,7 @@ def type_text(column: Column) -> str:
     """Return the text of a column's whole type, which `parse_type` reads."""
     children = [type_text(child) for child in column.children]
     if column.type == "struct":
-        names = ['"{}"'.format(child.name.replace('"', '""')) for child in column.children]
+        names = [quoted(child.name) for child in column.children]
         return f"struct({', '.join(f'{name} {text}' for name, text in zip(names, children, strict=True))})"
     if column.type == "list":
         return f"{children[0]}[]"
