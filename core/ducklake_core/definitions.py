@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.options import options_of
 from ducklake_core.catalog.session import Row, Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
@@ -32,7 +33,7 @@ class Definitions:
         statements = [Statement(queries.head_and_base(database.tables), base)]
         statements.append(Statement(queries.metadata(database.tables)))
         heads, metadata = database.ask(lambda session: session.run_and_end(statements))
-        found = cls(database, data_path, reader.head_of(heads), reader.options_of(metadata))
+        found = cls(database, data_path, reader.head_of(heads), options_of(metadata))
         # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
         is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot
         if known is not None and is_there and known.snapshot.schema_version == found.snapshot.schema_version:

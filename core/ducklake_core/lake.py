@@ -21,7 +21,7 @@ from ducklake_core.catalog.consumers import forget_consumer, read_consumers, rec
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_inlined_state
 from ducklake_core.catalog.lake_setup import create_lake, open_lake
-from ducklake_core.catalog.options_store import write_option
+from ducklake_core.catalog.options import write_option
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.change_rows import change_schema, read_changes
 from ducklake_core.definitions import Definitions

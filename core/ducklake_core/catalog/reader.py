@@ -34,7 +34,6 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.spec.names import fold, join_table_name
-from ducklake_core.spec.options import Options, Scope
 from ducklake_core.spec.paths import join_path
 from ducklake_core.spec.types import stored_type
 
@@ -136,14 +135,6 @@ def read_schemas(session: Session, snapshot: SnapshotId) -> list[SchemaVersion]:
 def read_schemas_at(session: Session, at: int | datetime | None) -> list[SchemaVersion]:
     """Return the schemas live at what `read_snapshot` takes."""
     return read_schemas(session, read_snapshot(session, at).snapshot_id)
-
-
-def options_of(rows: Iterable[Row]) -> Options:
-    """Return the options of every scope from the rows of `ducklake_metadata`."""
-    options: dict[Scope, dict[str, str]] = defaultdict(dict)
-    for key, value, scope, scope_id in rows:
-        options[scope or None, scope_id if scope else None][key] = value
-    return options
 
 
 def find_table(session: Session, name: tuple[str, str], snapshot: SnapshotId, data_path: str) -> TableVersion | None:

@@ -1,11 +1,23 @@
-"""Writes options: rows of `ducklake_metadata`, without a snapshot (format §14)."""
+"""Reads and writes the options of a lake: rows of `ducklake_metadata`, which belong to no snapshot (format §14)."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
 
 from sqlalchemy import and_, delete, insert
 
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.spec.options import Options, Scope
+
+
+def options_of(rows: Iterable[Row]) -> Options:
+    """Return the options of every scope from the rows of `ducklake_metadata`."""
+    options: dict[Scope, dict[str, str]] = defaultdict(dict)
+    for key, value, scope, scope_id in rows:
+        options[scope or None, scope_id if scope else None][key] = value
+    return options
 
 
 def write_option(database: Database, name: str, value: str, scope: str | None, scope_id: int | None) -> None:
