@@ -5,14 +5,16 @@ A definition holds as long as the lake's schema version: `at_head` keeps it for 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options import options_of
 from ducklake_core.catalog.session import Row, Statement
 from ducklake_core.errors import ObjectNotFound
-from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableVersion
+from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableId, TableVersion
 from ducklake_core.spec.names import fold, nearest_name
-from ducklake_core.spec.options import Options
+from ducklake_core.spec.options import Options, TableOptions
 
 
 class Definitions:
@@ -25,6 +27,7 @@ class Definitions:
         self.options = options
         self._found: dict[tuple[str, str], TableVersion] = {}
         self._schemas: list[SchemaVersion] | None = None
+        self._table_options: dict[tuple[SchemaId, TableId], TableOptions] = {}
 
     @classmethod
     def at_head(cls, database: Database, data_path: str, known: Definitions | None) -> Definitions:
@@ -63,6 +66,18 @@ class Definitions:
             at = self.snapshot.snapshot_id
             self._schemas = self.database.ask(lambda session: reader.read_schemas(session, at))
         return self._schemas
+
+    @cached_property
+    def lake_options(self) -> TableOptions:
+        """What is in force where no table has a say."""
+        return TableOptions.of_lake(self.options)
+
+    def options_of(self, table: TableVersion) -> TableOptions:
+        """Return what is in force for a table, be it created already or not."""
+        key = table.schema_id, table.table_id
+        if key not in self._table_options:
+            self._table_options[key] = TableOptions.of_table(self.options, *key)
+        return self._table_options[key]
 
     def has_view(self, schema_id: SchemaId, name: str) -> bool:
         return any(r[4] == schema_id and fold(r[5]) == fold(name) for r in self._views())

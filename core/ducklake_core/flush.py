@@ -25,12 +25,12 @@ from ducklake_core.files.delete_files import first_deletes, read_all_deletes, re
 from ducklake_core.files.flush_writer import FlushWriter
 from ducklake_core.files.open_file import FileLayout
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile, FlushedTable
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
 from ducklake_core.prefetch import prefetched
+from ducklake_core.spec.options import TableOptions
 
 DEFAULT_MEMORY_BYTES = 512 * 2**20
 # A chunk is in memory as bytes of the database, as Arrow values, sorted, in Parquet's form and compressed; and
@@ -47,7 +47,7 @@ class Flusher:
     committer: Committer
     base: Snapshot
     table: TableVersion
-    options: dict[str, str]
+    options: TableOptions
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     flush: Flush | None = None
     in_doubt: bool = False
@@ -70,8 +70,8 @@ class Flusher:
     def finish(self, snapshot_id: SnapshotId) -> Staged:  # noqa: ARG002 # the files name no snapshot of ours
         """Return the changes; for the committer."""
         staged = StagedTable(self.table, self.table, TableWrites(flush=self.flush))
-        needs_message = self.options.get("require_commit_message") == "true"
-        info = CommitInfo(message=f"flush inlined rows of {self.table.qualified_name}" if needs_message else None)
+        message = f"flush inlined rows of {self.table.qualified_name}" if self.options.requires_message else None
+        info = CommitInfo(message=message)
         return Staged(self.base, (staged,), info=info)
 
     def _write(self) -> Flush:
@@ -122,17 +122,16 @@ class Flusher:
     def _layout(self, inlined: InlinedTable) -> FileLayout:
         """Lay files out as the table was when these rows were inserted; sorted as it is now."""
         partitioning = inlined.partitioning if inlined.partitioning and inlined.partitioning.keys else None
-        options = WriteOptions.from_options(self.options)
-        return FileLayout(self.table.directory, inlined.columns, partitioning, self.table.sort_order, options)
+        sort_order, options = self.table.sort_order, self.options.files
+        return FileLayout(self.table.directory, inlined.columns, partitioning, sort_order, options)
 
     def _write_deletes(self, file: DataFile, positions: np.ndarray, snapshots: np.ndarray) -> FlushedDeletes:
         old_positions, old_snapshots = read_all_deletes(self.storage, file.delete_files)
         positions, snapshots = first_deletes(
             np.concatenate([old_positions, positions]), np.concatenate([old_snapshots, snapshots])
         )
-        encrypted = self.options.get("encrypted") == "true"
         new = write_delete_file(
-            self.storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
+            self.storage, self.table.directory, file.path, positions, snapshots, encrypted=self.options.encrypted
         )
         self._note(new.path)
         replaced = replaced_files(file.delete_files, self.committer.data_path)

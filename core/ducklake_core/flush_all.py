@@ -17,7 +17,6 @@ from ducklake_core.log_lines import log_event
 from ducklake_core.model import FlushResult
 from ducklake_core.retries import conflict_retries
 from ducklake_core.spec.names import quoted, split_table_name
-from ducklake_core.spec.options import effective_options
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
@@ -67,11 +66,7 @@ def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushR
 def _names_of_all(lake: Lake) -> list[str]:
     definitions = lake.definitions()
     tables = [t for t in definitions.tables() if t.inlined_tables]
-    return [
-        quoted(t.schema_name, t.name)
-        for t in tables
-        if effective_options(definitions.options, t.schema_id, t.table_id).get("auto_compact") != "false"
-    ]
+    return [quoted(t.schema_name, t.name) for t in tables if definitions.options_of(t).auto_compact]
 
 
 def _flush_table(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:
@@ -87,7 +82,7 @@ def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -
     table = definitions.find_table(*split_table_name(name))
     if table is None:
         raise definitions.table_not_found(name)
-    options = effective_options(definitions.options, table.schema_id, table.table_id)
+    options = definitions.options_of(table)
     flusher = Flusher(lake.database, lake.storage, lake.committer, definitions.snapshot, table, options, memory_bytes)
     start = time.perf_counter()
     snapshot, flush = _run(flusher).snapshot, flusher.flush

@@ -23,6 +23,7 @@ from ducklake_core.plan.staged import (
     StagedTable,
     TableWrites,
 )
+from ducklake_core.spec.options import TableOptions
 
 
 @dataclass(slots=True)
@@ -50,8 +51,7 @@ class PendingTable:
 
     before: TableVersion | None
     after: TableVersion | None
-    options: dict[str, str]
-    row_limit: int
+    options: TableOptions
     is_inlinable: bool = False
     added: list[AddedRows] = field(default_factory=list)
     files: list[NewDataFile] = field(default_factory=list)
@@ -107,7 +107,7 @@ class PendingTable:
         )
         for file, positions in self.deleted.values():
             writes = self._with_deletes(writes, storage, data_path, file, positions, snapshot_id)
-        inlines = self.is_inlinable and self.row_limit > 0
+        inlines = self.is_inlinable and self.options.row_limit > 0
         return StagedTable(self.before, self.after, writes, inlines, tuple(self.restated))
 
     def _inlined_rows(self) -> list[InlinedRows]:
@@ -132,7 +132,7 @@ class PendingTable:
     ) -> TableWrites:
         if not len(positions):
             return writes
-        if self.before is not None and len(positions) <= self.row_limit:
+        if self.before is not None and len(positions) <= self.options.row_limit:
             inlined = InlinedFileDeletes(file.data_file_id, tuple(positions.tolist()))
             return replace(writes, inlined_file_deletes=(*writes.inlined_file_deletes, inlined))
         if _ends_file(file, len(positions)):
@@ -152,9 +152,8 @@ class PendingTable:
             snapshots: np.ndarray | None = None
             if old:
                 positions, snapshots = merge_deletes(*read_all_deletes(storage, old), positions, snapshot_id)
-            encrypted = self.options.get("encrypted") == "true"
             self._delete_files[key] = write_delete_file(
-                storage, self.table.directory, file.path, positions, snapshots, encrypted=encrypted
+                storage, self.table.directory, file.path, positions, snapshots, encrypted=self.options.encrypted
             )
             faults.at("after_delete_file_write")
         return self._delete_files[key]

@@ -22,7 +22,6 @@ from ducklake_core.files.parquet_reader import ROW_IDS, ReadRequest, read_data_f
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, NewDataFile, SnapshotId, TableVersion
 from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
@@ -33,6 +32,7 @@ from ducklake_core.plan.statistics import widened_float
 from ducklake_core.read.listing import list_table, needed_columns
 from ducklake_core.read.rows import matches, read_file_parts
 from ducklake_core.spec.inlined import find_unreadable, find_unstorable
+from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.types import arrow_type
 
 Change = Callable[[pa.Table], pa.Table]
@@ -61,7 +61,7 @@ class RowWriter:
         """Add rows: few of them as catalog rows, more as files. `inline_rows` None: the table's own limit."""
         rows = conform(data, pending.table.columns, pending.table.qualified_name, fill_missing=fill_missing)
         if rows.num_rows:
-            row_limit = pending.row_limit if inline_rows is None else inline_rows
+            row_limit = pending.options.row_limit if inline_rows is None else inline_rows
             self._add(pending, rows, None, row_limit, inline_bytes)
 
     def write_added(self, pending: PendingTable) -> int:
@@ -126,7 +126,7 @@ class RowWriter:
         if changed:
             rows = pa.concat_tables([c for c, _ in changed])
             row_ids = np.concatenate([ids for _, ids in changed])
-            self._add(pending, rows, row_ids, pending.row_limit, INLINE_BYTES)
+            self._add(pending, rows, row_ids, pending.options.row_limit, INLINE_BYTES)
             count += rows.num_rows
         return count
 
@@ -154,7 +154,7 @@ class RowWriter:
         if reason is not None:
             raise UnsupportedType(
                 f"cannot write {rows.num_rows} rows of '{table.qualified_name}' to Parquet: {reason}; "
-                f"up to {pending.row_limit} rows at once (option 'data_inlining_row_limit') of no more than "
+                f"up to {pending.options.row_limit} rows at once (option 'data_inlining_row_limit') of no more than "
                 f"{INLINE_BYTES} bytes are kept in the catalog"
             )
         ids = None if row_ids is None else pa.array(row_ids)
@@ -223,7 +223,7 @@ class RowWriter:
         return rows.select([c.name for c in table.columns]), row_ids
 
 
-def file_layout(table: TableVersion, options: Mapping[str, str]) -> FileLayout:
+def file_layout(table: TableVersion, options: TableOptions) -> FileLayout:
     """Return how files of a table are laid out; it travels to executors."""
     internal = find_internal_name(table.columns)
     if internal is not None:  # DuckDB allows it where nothing is inlined
@@ -233,9 +233,7 @@ def file_layout(table: TableVersion, options: Mapping[str, str]) -> FileLayout:
             column=internal,
         )
     partitioning = table.partitioning if table.partitioning and table.partitioning.keys else None
-    return FileLayout(
-        table.directory, table.columns, partitioning, table.sort_order, WriteOptions.from_options(options)
-    )
+    return FileLayout(table.directory, table.columns, partitioning, table.sort_order, options.files)
 
 
 def _known(pending: PendingTable, file: DataFile) -> np.ndarray:

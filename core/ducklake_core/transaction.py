@@ -44,7 +44,6 @@ from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.inlined import find_uninlinable
 from ducklake_core.spec.names import check_name, fold, join_table_name, quoted, split_path, split_table_name
-from ducklake_core.spec.options import effective_options, inlined_row_limit
 from ducklake_core.spec.paths import directory_name, join_path
 from ducklake_core.spec.types import build_columns
 
@@ -386,8 +385,7 @@ class Transaction:
         return self._tables.get(table.table_id) or self._register(table, table)
 
     def _register(self, before: TableVersion | None, after: TableVersion) -> PendingTable:
-        options = effective_options(self._definitions.options, after.schema_id, after.table_id)
-        pending = PendingTable(before, after, options, inlined_row_limit(options))
+        pending = PendingTable(before, after, self._definitions.options_of(after))
         pending.is_inlinable = find_uninlinable(after.columns, self._lake.database.dialect.name) is None
         self._tables[after.table_id] = pending
         self._names[_key(after.schema_name, after.name)] = after.table_id
@@ -410,7 +408,7 @@ class Transaction:
     def _drop(self, pending: PendingTable) -> None:
         WrittenFiles(self._lake.storage, pending.written_paths()).remove()
         table = pending.table
-        dropped = PendingTable(pending.before, None, pending.options, pending.row_limit)
+        dropped = PendingTable(pending.before, None, pending.options)
         if pending.before is None:
             del self._tables[table.table_id]
             del self._names[_key(table.schema_name, table.name)]
@@ -478,8 +476,7 @@ class Transaction:
             raise InvalidInput("a delete or update of this transaction failed halfway: begin again in a new one")
 
     def _refuse_missing_message(self) -> None:
-        required = self._definitions.options.get((None, None), {}).get("require_commit_message") == "true"
-        if required and self._info.message is None:
+        if self._definitions.lake_options.requires_message and self._info.message is None:
             raise InvalidInput("this lake requires a message for every commit: give one with transaction(message=…)")
 
     def _provisional(self) -> int:

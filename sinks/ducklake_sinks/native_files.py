@@ -24,11 +24,11 @@ from uuid6 import uuid7
 from ducklake_core.files.footer_facts import read_file_facts
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import type_text
+from ducklake_core.spec.write_options import WriteOptions
 from ducklake_sinks.spark_types import lake_schema
 from ducklake_sinks.unwritable import refuse_unwritable
 

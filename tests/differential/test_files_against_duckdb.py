@@ -14,13 +14,13 @@ from ducklake_core.errors import UnreadableFile
 from ducklake_core.files.delete_files import merge_deletes, write_delete_file
 from ducklake_core.files.parquet_reader import ReadRequest, read_data_file
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import Column, ColumnStats, PartitionKey, SnapshotId
 from ducklake_core.spec.arrays import single
 from ducklake_core.spec.partition import parse_partition_expression, partition_values
 from ducklake_core.spec.paths import hive_directory, hive_keys
 from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import arrow_type
+from ducklake_core.spec.write_options import WriteOptions
 from tests.fixtures.by_hand import CATALOG, HandLake, attach_hand_lake, duckdb_type, quoted, sql_text
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array, type_nodes

@@ -7,6 +7,7 @@ import pyarrow as pa
 from ducklake_core import Lake
 from ducklake_core.files.parquet_writer import write_data_files
 from ducklake_core.row_writes import file_layout
+from ducklake_core.spec.options import TableOptions
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.pairs import attach
@@ -19,7 +20,7 @@ def test_files_written_elsewhere_are_added_by_one_commit(catalog: Catalog, oracl
         lake.create_table("t", ROWS.schema, partition_by=["bucket(2, id)"])
 
         with lake.transaction() as tx:
-            layout = pickle.loads(pickle.dumps(file_layout(tx.table_version("t"), {})))  # noqa: S301 # our own bytes
+            layout = pickle.loads(pickle.dumps(file_layout(tx.table_version("t"), TableOptions())))  # noqa: S301 # our own bytes
             files = write_data_files(lake.storage, layout, ROWS)
             tx.append_files("t", pickle.loads(pickle.dumps(files)))  # noqa: S301 # our own bytes
 
@@ -34,7 +35,7 @@ def test_files_of_a_transaction_that_fails_are_removed(catalog: Catalog) -> None
     with Lake.create(catalog.url, catalog.data_path) as lake:
         lake.create_table("t", ROWS.schema)
         tx = lake.transaction()
-        files = write_data_files(lake.storage, file_layout(tx.table_version("t"), {}), ROWS)
+        files = write_data_files(lake.storage, file_layout(tx.table_version("t"), TableOptions()), ROWS)
         tx.append_files("t", files)
 
         tx.discard()
@@ -47,7 +48,7 @@ def test_files_that_are_lent_stay_for_another_transaction(catalog: Catalog) -> N
     with Lake.create(catalog.url, catalog.data_path) as lake:
         lake.create_table("t", ROWS.schema)
         first = lake.transaction()
-        files = write_data_files(lake.storage, file_layout(first.table_version("t"), {}), ROWS)
+        files = write_data_files(lake.storage, file_layout(first.table_version("t"), TableOptions()), ROWS)
         first.append_files("t", files, lent=True)
         first.discard()
 

@@ -14,6 +14,7 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.files.parquet_writer import write_data_files
 from ducklake_core.read.slices import SliceLimits, read_slice
 from ducklake_core.row_writes import file_layout
+from ducklake_core.spec.options import TableOptions
 from ducklake_core.text_repair import warn_of_invalid_text
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import stored_files
@@ -126,7 +127,7 @@ def test_columns_in_another_order_and_updates_are_looked_at_too(lake: Lake) -> N
 
 def test_files_written_elsewhere_hold_none(lake: Lake, catalog: Catalog) -> None:
     lake.create_table("t", {"s": "varchar"})
-    layout = file_layout(lake.table("t").version, {})
+    layout = file_layout(lake.table("t").version, TableOptions())
 
     with pytest.raises(InvalidInput, match="column 's' of row 1 "):
         write_data_files(lake.storage, layout, pa.table({"s": texts(b"a", BROKEN)}))

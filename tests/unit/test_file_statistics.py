@@ -9,10 +9,10 @@ import pytest
 from ducklake_core.errors import InvalidInput
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import ColumnStats
 from ducklake_core.spec.text import from_text
 from ducklake_core.spec.types import arrow_type
+from ducklake_core.spec.write_options import WriteOptions
 from tests.fixtures.values import column_of
 
 FIRST_UUID, LAST_UUID = "00000000-0000-0000-0000-000000000001", "ffffffff-0000-0000-0000-000000000000"

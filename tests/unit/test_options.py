@@ -4,7 +4,7 @@ import pytest
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SchemaId, TableId
-from ducklake_core.spec.options import effective_options, inlined_row_limit, normalize_option
+from ducklake_core.spec.options import TableOptions, normalize_option
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,27 @@ def test_the_narrowest_scope_wins() -> None:
         ("table", 6): {"a": "other"},
     }
 
-    assert effective_options(options, SchemaId(0), TableId(5)) == {"a": "lake", "b": "schema", "c": "table"}
+    assert TableOptions.of_table(options, SchemaId(0), TableId(5)).texts == {"a": "lake", "b": "schema", "c": "table"}
 
 
 def test_the_row_limit_defaults_to_the_reference_s_and_says_when_the_lake_s_is_no_number() -> None:
-    assert inlined_row_limit({}) == 10
-    assert inlined_row_limit({"data_inlining_row_limit": "0"}) == 0
+    assert TableOptions().row_limit == 10
+    assert TableOptions({"data_inlining_row_limit": "0"}).row_limit == 0
     with pytest.raises(InvalidInput, match="'many'"):
-        inlined_row_limit({"data_inlining_row_limit": "many"})
+        _ = TableOptions({"data_inlining_row_limit": "many"}).row_limit
+
+
+def test_a_bad_value_hinders_only_those_who_need_it() -> None:
+    options = TableOptions({"parquet_compression": "none of all", "encrypted": "true", "auto_compact": "false"})
+
+    assert (options.row_limit, options.encrypted, options.auto_compact) == (10, True, False)
+    with pytest.raises(InvalidInput, match="parquet_compression"):
+        _ = options.files
+
+
+def test_the_lake_s_own_options_are_in_force_where_no_table_has_a_say() -> None:
+    options = {(None, None): {"require_commit_message": "true"}, ("table", 5): {"require_commit_message": "false"}}
+
+    assert TableOptions.of_lake(options).requires_message
+    assert not TableOptions.of_table(options, SchemaId(0), TableId(5)).requires_message
+    assert not TableOptions.of_lake({}).requires_message

@@ -21,9 +21,9 @@ from ducklake_core.files.parquet_reader import (
 )
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import DataFile, DataFileId, SnapshotId
 from ducklake_core.spec.types import build_columns
+from ducklake_core.spec.write_options import WriteOptions
 
 STORAGE = Storage.of("/")
 COLUMNS = build_columns({"i": "int64", "s": "varchar"})

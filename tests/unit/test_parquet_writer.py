@@ -13,9 +13,9 @@ from ducklake_core.errors import SchemaMismatch, UnsupportedType
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files, write_record_batches
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.model import ColumnId, NewDataFile, Partitioning, PartitionKey, SortKey, SortOrder
 from ducklake_core.spec.types import arrow_type, build_columns
+from ducklake_core.spec.write_options import WriteOptions
 from tests.fixtures.values import column_of, raw_array
 
 ROWS = 1000

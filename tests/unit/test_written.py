@@ -10,9 +10,9 @@ import pytest
 from ducklake_core.errors import UnreadableFile, UnwritableFile
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files, write_record_batches
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.spec.types import build_columns
+from ducklake_core.spec.write_options import WriteOptions
 
 
 @pytest.fixture

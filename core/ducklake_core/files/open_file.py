@@ -25,11 +25,11 @@ from ducklake_core.files.parquet_types import parquet_field, to_parquet_form
 from ducklake_core.files.partition_sort import PartitionValues
 from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, leaf_paths, leaf_values, merge_bounds
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.write_options import WriteOptions
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
 from ducklake_core.spec.paths import hive_directory, hive_keys
 from ducklake_core.spec.types import FIELD_ID, ROW_ID_FIELD, ROW_ID_NAME, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
+from ducklake_core.spec.write_options import WriteOptions
 
 
 @dataclass(frozen=True, slots=True)

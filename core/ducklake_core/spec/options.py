@@ -1,13 +1,17 @@
-"""Options of a lake (format §14): what each may be, and which value is in force for a table. Pure."""
+"""Options of a lake (format §14): what each may be, and what is in force for a table. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SchemaId, TableId
 from ducklake_core.spec.names import nearest_name
 from ducklake_core.spec.quantities import parse_size
+from ducklake_core.spec.write_options import WriteOptions
 
 DEFAULT_ROW_LIMIT = 10  # the reference's
 
@@ -28,21 +32,55 @@ def normalize_option(name: str, value: object) -> str:
         raise InvalidInput(f"option '{name}' cannot be '{value}': {error}", option=name) from None
 
 
-def effective_options(options: Options, schema_id: SchemaId, table_id: TableId) -> dict[str, str]:
-    """Return the options in force for a table: its own, then its schema's, then the lake's."""
-    scopes: tuple[Scope, ...] = ((None, None), ("schema", schema_id), ("table", table_id))
-    return {name: value for scope in scopes for name, value in options.get(scope, {}).items()}
+@dataclass(frozen=True)
+class TableOptions:
+    """What is in force for one table, or for the lake as a whole.
 
+    Each is parsed once, when it is first asked for: a bad value, which another program wrote, hinders only those who
+    need it.
+    """
 
-def inlined_row_limit(effective: Mapping[str, str]) -> int:
-    """Return how many rows of one write are inlined at most; 0: none."""
-    text = effective.get("data_inlining_row_limit")
-    if text is None:
-        return DEFAULT_ROW_LIMIT
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInput(f"the lake's option 'data_inlining_row_limit' is '{text}', not a number") from None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_table(cls, options: Options, schema_id: SchemaId, table_id: TableId) -> Self:
+        """Take the table's own, then its schema's, then the lake's."""
+        scopes: tuple[Scope, ...] = ((None, None), ("schema", schema_id), ("table", table_id))
+        return cls({name: value for scope in scopes for name, value in options.get(scope, {}).items()})
+
+    @classmethod
+    def of_lake(cls, options: Options) -> Self:
+        return cls(options.get((None, None), {}))
+
+    @cached_property
+    def row_limit(self) -> int:
+        """How many rows of one write are inlined at most; 0: none."""
+        text = self.texts.get("data_inlining_row_limit")
+        if text is None:
+            return DEFAULT_ROW_LIMIT
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidInput(f"the lake's option 'data_inlining_row_limit' is '{text}', not a number") from None
+
+    @cached_property
+    def files(self) -> WriteOptions:
+        """How data files are written."""
+        return WriteOptions.from_options(self.texts)
+
+    @property
+    def encrypted(self) -> bool:
+        return self.texts.get("encrypted") == "true"
+
+    @property
+    def requires_message(self) -> bool:
+        """Whether every commit must have a message."""
+        return self.texts.get("require_commit_message") == "true"
+
+    @property
+    def auto_compact(self) -> bool:
+        """Whether what tidies up all tables does so with this one."""
+        return self.texts.get("auto_compact") != "false"
 
 
 def _count(value: object) -> str:
