@@ -41,7 +41,7 @@ _MODULES = {
     "CommitResult": "catalog.committer",
     "DuckLakeError": "errors",
     "Lake": "lake",
-    "Table": "table",
+    "Table": "read.table",
     "Transaction": "transaction",
 }
 
