@@ -25,6 +25,7 @@ from sqlalchemy.schema import CreateTable
 from benchmarks.readings import SCHEMA
 from ducklake_core import Lake
 from ducklake_core.catalog.dbapi import values as dbapi_values
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.catalog.postgres import encode
 from ducklake_core.model import Column, Epoch
@@ -157,7 +158,7 @@ def encoded_insert(place: Place) -> Iterator[Contender]:
         connection.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
 
         def insert(readings: pa.Table) -> float:
-            rows = [(1, 1, None, *row) for row in dbapi_values.encode_rows(readings, COLUMNS)]
+            rows = [(1, 1, None, *row) for row in dbapi_values.encode_rows(readings, COLUMNS, SQLITE_RULES)]
             return _seconds(lambda: _insert_rows(connection, f"INSERT INTO {_BARE_TABLE} VALUES ({marks})", rows))
 
         yield insert

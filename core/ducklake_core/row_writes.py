@@ -146,7 +146,7 @@ class RowWriter:
         columns = pending.table.columns
         if not pending.is_inlinable or find_unreadable(columns) is not None:
             return False
-        return find_unstorable(rows, columns, self.database.dialect.name) is None
+        return find_unstorable(rows, columns, self.database.dialect.inlined_rules) is None
 
     def _write(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None) -> Sequence[NewDataFile]:
         table = pending.table

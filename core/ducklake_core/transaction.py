@@ -386,7 +386,7 @@ class Transaction:
 
     def _register(self, before: TableVersion | None, after: TableVersion) -> PendingTable:
         pending = PendingTable(before, after, self._definitions.options_of(after))
-        pending.is_inlinable = find_uninlinable(after.columns, self._lake.database.dialect.name) is None
+        pending.is_inlinable = find_uninlinable(after.columns, self._lake.database.dialect.inlined_rules) is None
         self._tables[after.table_id] = pending
         self._names[_key(after.schema_name, after.name)] = after.table_id
         return pending
@@ -398,7 +398,9 @@ class Transaction:
                 f"cannot alter '{name}' after adding rows to it in the same transaction: alter it first, then add"
             )
         pending.after = change(pending.table)
-        pending.is_inlinable = find_uninlinable(pending.table.columns, self._lake.database.dialect.name) is None
+        pending.is_inlinable = (
+            find_uninlinable(pending.table.columns, self._lake.database.dialect.inlined_rules) is None
+        )
 
     def _partitioned(self, table: TableVersion, partition_by: Sequence[str]) -> TableVersion:
         partitioned = definition.set_partitioning(table, partition_by, self._provisional())

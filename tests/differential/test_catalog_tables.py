@@ -2,6 +2,7 @@
 
 from sqlalchemy import create_engine
 
+from ducklake_core.catalog.dialects import dialect_named
 from ducklake_core.spec.changes import format_changes, parse_changes
 from ducklake_core.spec.tables import catalog_tables
 from tests.fixtures.catalogs import Catalog, MakeCatalog, PostgresCatalog, Rows
@@ -32,7 +33,7 @@ def test_the_tables_we_create_are_those_of_the_extension(make_catalog: MakeCatal
     oracle.detach()
 
     engine = create_engine(ours.url)
-    catalog_tables().metadata.create_all(engine)
+    catalog_tables(None, dialect_named(engine.dialect.name).values).metadata.create_all(engine)
     engine.dispose()
 
     assert layout(ours) == layout(theirs)

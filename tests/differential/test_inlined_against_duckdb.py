@@ -2,6 +2,8 @@
 
 import pytest
 
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.model import Column
 from ducklake_core.spec.inlined import find_uninlinable, inlined_type
 from tests.fixtures.by_hand import duckdb_type
@@ -10,7 +12,7 @@ from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle, OracleError
 from tests.fixtures.values import SCALAR_TYPES, column_of
 
-DIALECTS = {"sqlite": "sqlite", "postgres": "postgresql"}
+RULES = {"sqlite": SQLITE_RULES, "postgres": POSTGRES_RULES}
 
 
 def declared_types(catalog: Catalog, table: str) -> list[str]:
@@ -26,12 +28,12 @@ def declared_types(catalog: Catalog, table: str) -> list[str]:
 def test_every_type_is_declared_as_the_extension_does(oracle: Oracle, catalog: Catalog) -> None:
     types = (*SCALAR_TYPES, "int32[]", "struct(a time_ns)", "map(varchar, blob)")
     columns = [column_of(type_, f"c{i}") for i, type_ in enumerate(types)]
-    columns = [c for c in columns if find_uninlinable([c], DIALECTS[catalog.name]) is None]
+    columns = [c for c in columns if find_uninlinable([c], RULES[catalog.name]) is None]
     oracle.attach(catalog.attach, data_path=catalog.data_path, data_inlining_row_limit=10)
     oracle.execute(f"CREATE TABLE t ({', '.join(f'{c.name} {duckdb_type(c)}' for c in columns)})")
     oracle.detach()
 
-    ours = ["BIGINT"] * 3 + [inlined_type(column, DIALECTS[catalog.name]) for column in columns]
+    ours = ["BIGINT"] * 3 + [inlined_type(column, RULES[catalog.name]) for column in columns]
     run(catalog, f"CREATE TABLE mine ({', '.join(f'c{i} {type_}' for i, type_ in enumerate(ours))})")
 
     assert declared_types(catalog, "mine") == declared_types(catalog, "ducklake_inlined_data_1_1")
@@ -64,7 +66,7 @@ def test_what_cannot_be_inlined_is_not_by_the_extension(
 
     inlined = has_inlined_table(oracle, catalog, column)
 
-    assert inlined == (find_uninlinable([column], DIALECTS[catalog.name]) is None)
+    assert inlined == (find_uninlinable([column], RULES[catalog.name]) is None)
 
 
 def has_inlined_table(oracle: Oracle, catalog: Catalog, column: Column) -> bool:

@@ -15,6 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ducklake_core.catalog.dbapi import values as dbapi_values
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.postgres import encode
 from ducklake_core.catalog.postgres.encode import constant_cells, copy_buffer, int64_cells
 from ducklake_core.model import Column
@@ -210,7 +211,7 @@ def decode(catalog: Catalog, table: str, column: Column) -> pa.Array:
     match catalog:
         case SqliteCatalog():
             rows = catalog.query(f"SELECT {column.name} FROM {table} ORDER BY row_id")
-            return dbapi_values.decode_column([value for (value,) in rows], column)
+            return dbapi_values.decode_column([value for (value,) in rows], column, SQLITE_RULES)
         case PostgresCatalog():
             with psycopg.connect(catalog.database.conninfo) as connection:
                 return read_copied(connection, table, column, "row_id")
@@ -244,7 +245,7 @@ def replace_rows(catalog: Catalog, table: str, columns_: list[tuple[Column, pa.A
     match catalog:
         case SqliteCatalog():
             arrow = pa.table([array for _, array in columns_], names=[column.name for column, _ in columns_])
-            encoded = dbapi_values.encode_rows(arrow, [column for column, _ in columns_])
+            encoded = dbapi_values.encode_rows(arrow, [column for column, _ in columns_], SQLITE_RULES)
             marks = ", ".join("?" * len(columns_))
             names = ", ".join(column.name for column, _ in columns_)
             statement = f"UPDATE {table} SET ({names}) = ({marks}) WHERE row_id = ?"

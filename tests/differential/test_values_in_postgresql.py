@@ -7,6 +7,7 @@ from psycopg import sql
 
 from ducklake_core.catalog.postgres.encode import constant_cells, copy_buffer, encode_column
 from ducklake_core.catalog.postgres.encode_small import encode_rows, rows_parameter
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.spec.few_rows import few_values
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.text import to_text
@@ -36,7 +37,7 @@ def arrays_of(*, nullable: bool) -> list[pa.Array]:
 
 def create_table(connection: psycopg.Connection) -> None:
     declared = sql.SQL(", ").join(
-        sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(inlined_type(c, "postgresql"))) for c in COLUMNS
+        sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(inlined_type(c, POSTGRES_RULES))) for c in COLUMNS
     )
     system = sql.SQL("row_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT")
     connection.execute(sql.SQL("CREATE TABLE t ({}, {})").format(system, declared))

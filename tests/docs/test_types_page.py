@@ -8,10 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.files.parquet_types import find_unwritable, parquet_field
 from ducklake_core.model import Column
-from ducklake_core.spec.inlined import find_uninlinable, inlined_type
+from ducklake_core.spec.inlined import InlinedRules, find_uninlinable, inlined_type
 from ducklake_core.spec.types import SCALARS, arrow_type, build_column, parse_type
 from ducklake_sources.spark_schema import spark_schema
 
@@ -50,8 +52,8 @@ def row_of(type_: str) -> list[str]:
         type_,
         re.sub(r"^extension<(.*)>$", r"\1", str(arrow_type(column))) if has_values(column) else NONE,
         spark_of(column),
-        inlined_of(column, "postgresql"),
-        inlined_of(column, "sqlite"),
+        inlined_of(column, POSTGRES_RULES),
+        inlined_of(column, SQLITE_RULES),
         parquet_of(column),
     ]
 
@@ -68,9 +70,9 @@ def spark_of(column: Column) -> str:
         return NONE
 
 
-def inlined_of(column: Column, dialect: str) -> str:
+def inlined_of(column: Column, rules: InlinedRules) -> str:
     try:
-        return inlined_type(column, dialect).lower() if find_uninlinable([column], dialect) is None else NONE
+        return inlined_type(column, rules).lower() if find_uninlinable([column], rules) is None else NONE
     except UnsupportedType:
         return NONE
 

@@ -10,7 +10,7 @@ import ducklake_core.catalog
 def test_what_is_remembered_of_tables_is_bounded() -> None:
     unbounded = []
     bounded = 0
-    for module in pkgutil.iter_modules(ducklake_core.catalog.__path__, "ducklake_core.catalog."):
+    for module in pkgutil.walk_packages(ducklake_core.catalog.__path__, "ducklake_core.catalog."):
         for name, found in vars(import_module(module.name)).items():
             if not hasattr(found, "cache_parameters"):
                 continue

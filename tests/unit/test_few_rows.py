@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.catalog.dbapi import values as dbapi_values
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.postgres import encode, encode_small
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
 from ducklake_core.plan.few_bounds import few_stats, is_covered
@@ -39,11 +41,11 @@ def kernel_cells(array: pa.Array, column: Column) -> object:
 
 
 def loop_sqlite(array: pa.Array, column: Column) -> object:
-    return dbapi_values.encode_few([taken(array, column)])
+    return dbapi_values.encode_few([taken(array, column)], SQLITE_RULES)
 
 
 def kernel_sqlite(array: pa.Array, column: Column) -> object:
-    return dbapi_values.encode_rows(pa.table([array], names=["c"]), [column])
+    return dbapi_values.encode_rows(pa.table([array], names=["c"]), [column], SQLITE_RULES)
 
 
 def loop_texts(array: pa.Array, column: Column) -> object:
@@ -162,4 +164,4 @@ def outcome(act: Act, array: pa.Array, column: Column) -> object:
 
 
 def _is_missing_in_postgresql(column: Column) -> bool:
-    return inlined_type(column, "postgresql") == "VARCHAR" and column.type == "time_ns"
+    return inlined_type(column, POSTGRES_RULES) == "VARCHAR" and column.type == "time_ns"

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.dbapi.values import decode_column, encode_column, encode_rows
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.spec.inlined import find_uninlinable, find_unreadable, find_unstorable, inlined_type
 from ducklake_core.spec.text import to_text
@@ -33,14 +35,14 @@ from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, raw_
     ],
 )
 def test_declared_types(type_: str, postgresql: str, sqlite: str) -> None:
-    assert inlined_type(column_of(type_), "postgresql") == postgresql
-    assert inlined_type(column_of(type_), "sqlite") == sqlite
+    assert inlined_type(column_of(type_), POSTGRES_RULES) == postgresql
+    assert inlined_type(column_of(type_), SQLITE_RULES) == sqlite
 
 
 @pytest.mark.parametrize("type_", ["variant", "geometry", "unknown"])
 def test_a_type_that_cannot_be_inlined_has_no_declaration(type_: str) -> None:
     with pytest.raises(UnsupportedType, match="price"):
-        inlined_type(column_of(type_, "price"), "sqlite")
+        inlined_type(column_of(type_, "price"), SQLITE_RULES)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_a_type_that_cannot_be_inlined_has_no_declaration(type_: str) -> None:
 def test_what_can_be_inlined(name: str, type_: str, *, postgresql: bool, sqlite: bool) -> None:
     columns_ = [column_of("int32", "other"), column_of(type_, name)]
 
-    reasons = [find_uninlinable(columns_, dialect) for dialect in ("postgresql", "sqlite")]
+    reasons = [find_uninlinable(columns_, rules) for rules in (POSTGRES_RULES, SQLITE_RULES)]
 
     assert [reason is None for reason in reasons] == [postgresql, sqlite]
     assert all(reason is None or f"'{name}'" in reason for reason in reasons)
@@ -94,8 +96,8 @@ def test_postgresql_stores_no_nul_inside_a_container(type_: str, value: object, 
     column = column_of(type_)
     table = pa.Table.from_pylist([{"c": value}], arrow_schema([column]))
 
-    assert (find_unstorable(table, [column], "postgresql") is None) == storable
-    assert find_unstorable(table, [column], "sqlite") is None
+    assert (find_unstorable(table, [column], POSTGRES_RULES) is None) == storable
+    assert find_unstorable(table, [column], SQLITE_RULES) is None
 
 
 # --------------------------------------------------------------------------------------------- SQLite
@@ -118,7 +120,7 @@ def test_postgresql_stores_no_nul_inside_a_container(type_: str, value: object, 
     ],
 )
 def test_what_sqlite_stores(type_: str, raw: object, stored: object) -> None:
-    assert encode_column(raw_array([raw, None], type_), column_of(type_)) == [stored, None]
+    assert encode_column(raw_array([raw, None], type_), column_of(type_), SQLITE_RULES) == [stored, None]
 
 
 @pytest.mark.parametrize("type_", SCALAR_TYPES)
@@ -126,12 +128,12 @@ def test_samples_come_back_from_sqlite(type_: str) -> None:
     column = column_of(type_)
     array = sample_array(type_)
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(f"CREATE TABLE t (c {inlined_type(column, 'sqlite')})")
-        connection.executemany("INSERT INTO t VALUES (?)", encode_rows(pa.table({"c": array}), [column]))
+        connection.execute(f"CREATE TABLE t (c {inlined_type(column, SQLITE_RULES)})")
+        connection.executemany("INSERT INTO t VALUES (?)", encode_rows(pa.table({"c": array}), [column], SQLITE_RULES))
 
         values = [value for (value,) in connection.execute("SELECT c FROM t ORDER BY rowid")]
 
-    assert to_text(decode_column(values, column), column).equals(to_text(array, column))
+    assert to_text(decode_column(values, column, SQLITE_RULES), column).equals(to_text(array, column))
 
 
 @given(st.data())
@@ -139,6 +141,8 @@ def test_any_column_comes_back_from_sqlite(data: st.DataObject) -> None:
     column = data.draw(columns())
     array = data.draw(arrays(column, 3))
 
-    back = decode_column(encode_column(pa.chunked_array([array.slice(0, 1), array.slice(1)]), column), column)
+    back = decode_column(
+        encode_column(pa.chunked_array([array.slice(0, 1), array.slice(1)]), column, SQLITE_RULES), column, SQLITE_RULES
+    )
 
     assert to_text(back, column).equals(to_text(array, column))

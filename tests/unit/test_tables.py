@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, select
 from sqlalchemy.exc import StatementError
 
-from ducklake_core.spec.tables import catalog_tables, format_time, parse_time
+from ducklake_core.spec.tables import PLAIN_VALUES, catalog_tables, format_time, parse_time
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
@@ -41,7 +41,7 @@ def test_times_of_other_writers_are_read_in_utc(text: str) -> None:
 
 
 def test_sqlite_stores_what_the_reference_stores_and_returns_python_values() -> None:
-    tables = catalog_tables()
+    tables = catalog_tables(None, PLAIN_VALUES)
     engine = create_engine("sqlite://")
     tables.metadata.create_all(engine)
     uuid = UUID("0198C0DE-0000-7000-8000-00000000ABCD")
@@ -65,7 +65,7 @@ def test_sqlite_stores_what_the_reference_stores_and_returns_python_values() -> 
 
 
 def test_a_time_without_a_zone_is_refused() -> None:
-    tables = catalog_tables()
+    tables = catalog_tables(None, PLAIN_VALUES)
     engine = create_engine("sqlite://")
     tables.metadata.create_all(engine)
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Delete, Insert, Select, Update, bindparam, delete, insert, select, update
 
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.ledger import ledger_tables
+from ducklake_core.catalog.ledger import LedgerTables, ledger_of
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Consumer
@@ -19,7 +19,7 @@ from ducklake_core.model import Consumer
 
 def read_consumers(database: Database) -> list[Consumer]:
     """Return all consumers, by name; those that have expired, too."""
-    rows = database.ask(lambda session: session.query(_select(database.url.metadata_schema)))
+    rows = database.ask(lambda session: session.query(_select(ledger_of(database))))
     return [Consumer(*row) for row in rows]
 
 
@@ -30,19 +30,19 @@ def record_consumer(database: Database, consumer: Consumer) -> None:
 
 def forget_consumer(database: Database, name: str) -> bool:
     """Remove a consumer; tell whether there was one."""
-    schema = database.url.metadata_schema
+    tables = ledger_of(database)
     found: list[Row] = []  # by all attempts: one whose COMMIT got no answer may have removed it
 
     def remove(session: Session) -> None:
-        found.extend(session.query(_select_one(schema), name=name))
-        session.write_and_commit([Statement(_delete(schema), {"key": name})])
+        found.extend(session.query(_select_one(tables), name=name))
+        session.write_and_commit([Statement(_delete(tables), {"key": name})])
 
     database.write_alone(f"forget consumer '{name}' in", remove)
     return bool(found)
 
 
 def _record(session: Session, consumer: Consumer) -> None:
-    schema = session.database.url.metadata_schema
+    tables = ledger_of(session.database)
     values: dict[str, Any] = {  # Any: each column is of its own type
         "consumer": consumer.name,
         "table_uuid": consumer.table_uuid,
@@ -50,7 +50,7 @@ def _record(session: Session, consumer: Consumer) -> None:
         "updated_at": consumer.updated_at,
         "expires_at": consumer.expires_at,
     }
-    found = [Consumer(*row) for row in session.query(_select_one(schema), name=consumer.name)]
+    found = [Consumer(*row) for row in session.query(_select_one(tables), name=consumer.name)]
     if found and found[0].table_uuid != consumer.table_uuid:
         raise InvalidInput(
             f"consumer '{consumer.name}' reads another table (uuid {found[0].table_uuid}): choose another name, "
@@ -58,30 +58,30 @@ def _record(session: Session, consumer: Consumer) -> None:
             consumer=consumer.name,
         )
     if found:
-        session.write_and_commit([Statement(_update(schema), {**values, "key": consumer.name})])
+        session.write_and_commit([Statement(_update(tables), {**values, "key": consumer.name})])
     else:
-        session.write_and_commit([Statement(_insert(schema), values)])
+        session.write_and_commit([Statement(_insert(tables), values)])
 
 
 @cache
-def _select(schema: str | None) -> Select[Any]:
-    consumers = ledger_tables(schema).consumers
+def _select(tables: LedgerTables) -> Select[Any]:
+    consumers = tables.consumers
     return select(consumers).order_by(consumers.c.consumer)
 
 
 @cache
-def _select_one(schema: str | None) -> Select[Any]:
-    return _select(schema).where(ledger_tables(schema).consumers.c.consumer == bindparam("name"))
+def _select_one(tables: LedgerTables) -> Select[Any]:
+    return _select(tables).where(tables.consumers.c.consumer == bindparam("name"))
 
 
 @cache
-def _insert(schema: str | None) -> Insert:
-    return insert(ledger_tables(schema).consumers)
+def _insert(tables: LedgerTables) -> Insert:
+    return insert(tables.consumers)
 
 
 @cache
-def _update(schema: str | None) -> Update:
-    consumers = ledger_tables(schema).consumers
+def _update(tables: LedgerTables) -> Update:
+    consumers = tables.consumers
     return (
         update(consumers)
         .where(consumers.c.consumer == bindparam("key"))
@@ -90,6 +90,6 @@ def _update(schema: str | None) -> Update:
 
 
 @cache
-def _delete(schema: str | None) -> Delete:
-    consumers = ledger_tables(schema).consumers
+def _delete(tables: LedgerTables) -> Delete:
+    consumers = tables.consumers
     return delete(consumers).where(consumers.c.consumer == bindparam("key"))

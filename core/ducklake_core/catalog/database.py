@@ -15,7 +15,7 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import QueuePool
 
-from ducklake_core.catalog.dialects import DIALECTS, CatalogDialect
+from ducklake_core.catalog.dialects import CatalogDialect, dialect_named
 from ducklake_core.catalog.driver_errors import DATABASE_ERRORS, driver_error, is_other_layout, named
 from ducklake_core.catalog.postgres.connections import is_alive, refusal_code
 from ducklake_core.catalog.session import Session
@@ -55,8 +55,8 @@ class Database:
         self.url = url
         self.lock_timeout_seconds = min(lock_timeout_seconds, patience.timeout_seconds)
         self.patience = patience
-        self.tables: CatalogTables = catalog_tables(url.metadata_schema)
-        self.dialect: CatalogDialect = DIALECTS[url.url.get_backend_name()]
+        self.dialect: CatalogDialect = dialect_named(url.url.get_backend_name())
+        self.tables: CatalogTables = catalog_tables(url.metadata_schema, self.dialect.values)
         self.version: FormatVersion | None = None  # as the last session found it
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
+from ducklake_core.errors import InvalidInput
+from ducklake_core.spec.inlined import InlinedRules
+from ducklake_core.spec.tables import NATIVE_VALUES, PLAIN_VALUES, ValueTypes
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CatalogDialect:
     """The traits of one catalog database. What its errors mean is in `driver_errors`."""
 
@@ -17,6 +23,8 @@ class CatalogDialect:
     inlined_tables: str  # SQL that lists the tables of inlined rows in the schema bound as `name`; None: the usual one
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     has_pipeline: bool  # several statements travel in one round trip
+    values: ValueTypes  # of the catalog's tables
+    inlined_rules: InlinedRules
 
 
 DIALECTS: Mapping[str, CatalogDialect] = {
@@ -34,6 +42,8 @@ DIALECTS: Mapping[str, CatalogDialect] = {
             "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
         ),
         has_pipeline=True,
+        values=NATIVE_VALUES,
+        inlined_rules=POSTGRES_RULES,
     ),
     "sqlite": CatalogDialect(
         name="sqlite",
@@ -47,5 +57,16 @@ DIALECTS: Mapping[str, CatalogDialect] = {
         ),
         stored_columns=None,
         has_pipeline=False,
+        values=PLAIN_VALUES,
+        inlined_rules=SQLITE_RULES,
     ),
 }
+
+
+def dialect_named(name: str) -> CatalogDialect:
+    """Return the record of a database by SQLAlchemy's name for it; raise InvalidInput for one that we do not know."""
+    found = DIALECTS.get(name)
+    if found is None:
+        known = ", ".join(f"'{one}'" for one in DIALECTS)
+        raise InvalidInput(f"catalog database '{name}' is not supported; supported are {known}", backend=name)
+    return found

@@ -102,9 +102,7 @@ def _guard(session: Session, version: FormatVersion, head: Snapshot, entry: Ledg
     if entry is None:
         return Statement(queries.guard(session.tables), values)
     values |= {f"entry_{name}": getattr(entry, name) for name in LedgerEntry.__slots__}
-    return Statement(
-        queries.guard(session.tables, ledger.ledger_tables(session.database.url.metadata_schema).epochs), values
-    )
+    return Statement(queries.guard(session.tables, ledger.ledger_of(session.database).epochs), values)
 
 
 def read_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis:

@@ -75,7 +75,7 @@ def _utc(time: datetime) -> datetime:
 
 def _try(database: Database, name: str, *, drops: bool) -> bool:
     """Forget a table, and drop it if told to, unless it has rows; tell whether that was done."""
-    table = inlined_table(name, (), database.dialect.name, database.url.metadata_schema)
+    table = inlined_table(name, (), database.dialect.inlined_rules, database.url.metadata_schema)
     try:
         if database.ask(lambda session: session.query(_any_row(table))):
             return False

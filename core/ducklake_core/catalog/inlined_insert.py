@@ -9,6 +9,7 @@ from sqlalchemy import Table, insert
 from sqlalchemy.dialects import sqlite
 
 from ducklake_core.catalog.dbapi import values as dbapi_values
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.catalog.postgres import encode
 from ducklake_core.catalog.session import Session
@@ -74,15 +75,15 @@ def _insert_many(session: Session, write: InsertInlined) -> None:
     begin = int(write.begin)
     values = write.source.encoded(_encode_rows)
     rows = [(row_id, begin, None, *row) for row_id, row in zip(write.row_ids.tolist(), values, strict=True)]
-    table = inlined_table(write.name, write.columns, "sqlite", None, write.stored_names)
+    table = inlined_table(write.name, write.columns, SQLITE_RULES, None, write.stored_names)
     session.begin()
     session.driver.executemany(_insert_statement(table), rows)
 
 
 def _encode_rows(rows: InlinedRows) -> list[tuple[object, ...]]:
     if rows.few is not None:
-        return dbapi_values.encode_few(rows.few)
-    return dbapi_values.encode_rows(rows.rows, rows.columns)
+        return dbapi_values.encode_few(rows.few, SQLITE_RULES)
+    return dbapi_values.encode_rows(rows.rows, rows.columns, SQLITE_RULES)
 
 
 @lru_cache(maxsize=512)

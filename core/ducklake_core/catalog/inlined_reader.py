@@ -32,15 +32,18 @@ from sqlalchemy import cast as sql_cast
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.dbapi import values as dbapi_values
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
 from ducklake_core.catalog.postgres import encode
 from ducklake_core.catalog.postgres.copy_decode import CopiedRows, split_rows
 from ducklake_core.catalog.postgres.joined_decode import PLACE, page_start
 from ducklake_core.catalog.postgres.page_reader import Pages, count_pages, read_in_order
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.catalog.row_versions import RowVersions, no_columns, table_of
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, TableVersion
 from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.spec.inlined import InlinedRules
 from ducklake_core.text_repair import with_valid_text
 
 READ_CHUNK_BYTES = 64 * 2**20
@@ -115,8 +118,8 @@ def read_inlined_changes(
 
 def count_inlined_changes(session: Session, table: TableVersion, span: SnapshotSpan) -> Iterator[tuple[int, int]]:
     """Yield how many inlined row versions each snapshot of a range began, and how many it ended."""
-    dialect, schema = session.dialect.name, session.database.url.metadata_schema
-    tables = [inlined_table(t.name, (), dialect, schema) for t in table.inlined_tables]
+    rules, schema = session.dialect.inlined_rules, session.database.url.metadata_schema
+    tables = [inlined_table(t.name, (), rules, schema) for t in table.inlined_tables]
     marks = [mark for t in tables for mark in (t.c.begin_snapshot, t.c.end_snapshot)]
     statements = [Statement(_count_by(mark), {"start": span.start, "end": span.end}) for mark in marks]
     for rows in session.run(statements) if statements else ():
@@ -164,8 +167,8 @@ def read_row_versions(
 
 def count_row_versions(session: Session, names: Sequence[str], snapshot: SnapshotId) -> list[int]:
     """Return how many row versions each of some inlined tables has that a snapshot or one before it began."""
-    dialect, schema = session.dialect.name, session.database.url.metadata_schema
-    tables = [inlined_table(name, (), dialect, schema) for name in names]
+    rules, schema = session.dialect.inlined_rules, session.database.url.metadata_schema
+    tables = [inlined_table(name, (), rules, schema) for name in names]
     statements = [Statement(_count(table), {"snapshot": snapshot}) for table in tables]
     return [int(rows[0][0]) for rows in session.run(statements)] if statements else []
 
@@ -227,8 +230,8 @@ def _paged(database: Database, inlined: InlinedTable, snapshot: SnapshotId, chun
 def _picked(
     session: Session, inlined: InlinedTable, chosen: tuple[ColumnId, ...]
 ) -> tuple[Table, tuple[ColumnElement[object], ...]]:
-    dialect, schema = session.dialect.name, session.database.url.metadata_schema
-    return _pick(inlined.name, inlined.columns, chosen, dialect, schema, inlined.stored_names)
+    rules, schema = session.dialect.inlined_rules, session.database.url.metadata_schema
+    return _pick(inlined.name, inlined.columns, chosen, rules, schema, inlined.stored_names)
 
 
 @lru_cache(maxsize=512)
@@ -236,17 +239,17 @@ def _pick(
     name: str,
     columns: tuple[Column, ...],
     chosen: tuple[ColumnId, ...],
-    dialect: str,
+    rules: InlinedRules,
     schema: str | None,
     stored_names: tuple[str, ...],
 ) -> tuple[Table, tuple[ColumnElement[object], ...]]:
-    table = inlined_table(name, columns, dialect, schema, stored_names)
+    table = inlined_table(name, columns, rules, schema, stored_names)
     by_id = {c.column_id: (sql_column, c) for sql_column, c in zip(user_columns(table), columns, strict=True)}
-    return table, tuple(_selected(*by_id[i], dialect) for i in chosen)
+    return table, tuple(_selected(*by_id[i], rules) for i in chosen)
 
 
-def _selected(sql_column: ColumnElement[object], column: Column, dialect: str) -> ColumnElement[object]:
-    if dialect == "postgresql" and encode.select_cast(column) is not None:
+def _selected(sql_column: ColumnElement[object], column: Column, rules: InlinedRules) -> ColumnElement[object]:
+    if rules is POSTGRES_RULES and encode.select_cast(column) is not None:
         return sql_cast(sql_column, String)
     return sql_column
 
@@ -331,7 +334,9 @@ def _copied_rows(copied: CopiedRows, name: str, columns: Sequence[Column], first
 def _rows_of(rows: Sequence[Row], columns: Sequence[Column], first: int) -> pa.Table:
     if not columns:
         return no_columns(len(rows))
-    arrays = [dbapi_values.decode_column([row[i] for row in rows], c) for i, c in enumerate(columns, first)]
+    arrays = [
+        dbapi_values.decode_column([row[i] for row in rows], c, SQLITE_RULES) for i, c in enumerate(columns, first)
+    ]
     return pa.table(arrays, names=[c.name for c in columns])
 
 

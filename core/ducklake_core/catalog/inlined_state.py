@@ -56,14 +56,14 @@ def _read_state(session: Session, table: TableVersion) -> InlinedState:
     statements.append(exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"))
     rows, exists = session.run(statements)
     names = {row[1] for row in rows}
-    dialect, schema = session.dialect.name, session.database.url.metadata_schema
+    dialect, schema = session.dialect, session.database.url.metadata_schema
     tables = [
-        inlined_table(t.name, t.columns, dialect, schema, t.stored_names)
+        inlined_table(t.name, t.columns, dialect.inlined_rules, schema, t.stored_names)
         for t in table.inlined_tables
         if t.name in names
     ]
     deletes = [inlined_delete_table(table.table_id, schema)] if exists[0][0] else []
-    counts = [Statement(_state(session.tables, t, dialect)) for t in [*tables, *deletes]]
+    counts = [Statement(_state(session.tables, t, dialect.name)) for t in [*tables, *deletes]]
     found = [result[0] for result in session.run(counts)] if counts else []
     inlined, deleted = found[: len(tables)], found[len(tables) :]
     return InlinedState(

@@ -11,7 +11,7 @@ from sqlalchemy import Column as SqlColumn
 from sqlalchemy.types import UserDefinedType
 
 from ducklake_core.model import Column, TableId
-from ducklake_core.spec.inlined import inlined_type
+from ducklake_core.spec.inlined import InlinedRules, inlined_type
 from ducklake_core.spec.names import quoted
 
 SYSTEM_COLUMNS = ("row_id", "begin_snapshot", "end_snapshot")
@@ -32,12 +32,12 @@ class Spelled(UserDefinedType[Any]):
 
 @lru_cache(maxsize=512)
 def inlined_table(
-    name: str, columns: tuple[Column, ...], dialect: str, schema: str | None, stored_names: tuple[str, ...] = ()
+    name: str, columns: tuple[Column, ...], rules: InlinedRules, schema: str | None, stored_names: tuple[str, ...] = ()
 ) -> Table:
     """Return a table of inlined rows; the same object for the same columns, so that statements compile once."""
     system = [SqlColumn(n, BigInteger) for n in SYSTEM_COLUMNS]
     names = stored_names or tuple(c.name for c in columns)
-    user = [SqlColumn(n, Spelled(inlined_type(c, dialect))) for n, c in zip(names, columns, strict=True)]
+    user = [SqlColumn(n, Spelled(inlined_type(c, rules))) for n, c in zip(names, columns, strict=True)]
     return Table(name, MetaData(schema=schema), *system, *user)
 
 

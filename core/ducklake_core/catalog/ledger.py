@@ -26,7 +26,7 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.catalog.stored_tables import table_exists
 from ducklake_core.model import LedgerEntry
-from ducklake_core.spec.tables import UtcTime, UuidText
+from ducklake_core.spec.tables import ValueTypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class LedgerTables:
 
 
 @cache
-def ledger_tables(schema: str | None) -> LedgerTables:
+def ledger_tables(schema: str | None, values: ValueTypes) -> LedgerTables:
     metadata = MetaData(schema=schema)
     epochs = Table(
         "ducklake_streaming_epochs",
@@ -49,18 +49,23 @@ def ledger_tables(schema: str | None) -> LedgerTables:
         Column("batch_id", BigInteger, nullable=False),
         Column("snapshot_id", BigInteger),
         Column("row_count", BigInteger, nullable=False),
-        Column("committed_at", UtcTime, nullable=False),
+        Column("committed_at", values.time, nullable=False),
     )
     consumers = Table(
         "ducklake_streaming_consumers",
         metadata,
         Column("consumer", String, primary_key=True),
-        Column("table_uuid", UuidText, nullable=False),
+        Column("table_uuid", values.uuid, nullable=False),
         Column("snapshot_id", BigInteger, nullable=False),
-        Column("updated_at", UtcTime, nullable=False),
-        Column("expires_at", UtcTime),
+        Column("updated_at", values.time, nullable=False),
+        Column("expires_at", values.time),
     )
     return LedgerTables(epochs, consumers)
+
+
+def ledger_of(database: Database) -> LedgerTables:
+    """Return the ledger's tables as a catalog database has them."""
+    return ledger_tables(database.url.metadata_schema, database.dialect.values)
 
 
 def create_ledger(database: Database) -> None:
@@ -72,14 +77,14 @@ def create_ledger(database: Database) -> None:
 
 
 def _create_missing(session: Session) -> None:
-    tables = ledger_tables(session.database.url.metadata_schema)
+    tables = ledger_of(session.database)
     if not all(table_exists(session, t.name) for t in (tables.epochs, tables.consumers)):
         creates = [CreateTable(t, if_not_exists=True) for t in (tables.epochs, tables.consumers)]
         session.write_and_commit([Statement(create) for create in creates])
 
 
 def entry_query(session: Session, stream: str) -> Statement:
-    return Statement(_select_entry(session.database.url.metadata_schema), {"stream": stream})
+    return Statement(_select_entry(ledger_of(session.database)), {"stream": stream})
 
 
 def entry_of(rows: list[Row]) -> LedgerEntry | None:
@@ -93,26 +98,26 @@ def read_entry(session: Session, stream: str) -> LedgerEntry | None:
 
 def entry_write(session: Session, entry: LedgerEntry, *, exists: bool) -> Statement:
     """Return the statement that records an epoch; the row stays locked until the data transaction ends."""
-    schema = session.database.url.metadata_schema
+    tables = ledger_of(session.database)
     values: dict[str, Any] = {name: getattr(entry, name) for name in LedgerEntry.__slots__}
     if not exists:
-        return Statement(_insert_entry(schema), values)
-    return Statement(_update_entry(schema), {**values, "key_stream": entry.stream, "key_batch_id": entry.batch_id})
+        return Statement(_insert_entry(tables), values)
+    return Statement(_update_entry(tables), {**values, "key_stream": entry.stream, "key_batch_id": entry.batch_id})
 
 
 @cache
-def _select_entry(schema: str | None) -> Select[Any]:
-    epochs = ledger_tables(schema).epochs
+def _select_entry(tables: LedgerTables) -> Select[Any]:
+    epochs = tables.epochs
     return select(epochs).where(epochs.c.stream == bindparam("stream"))
 
 
 @cache
-def _insert_entry(schema: str | None) -> Insert:
-    return insert(ledger_tables(schema).epochs)
+def _insert_entry(tables: LedgerTables) -> Insert:
+    return insert(tables.epochs)
 
 
 @cache
-def _update_entry(schema: str | None) -> Update:
-    epochs = ledger_tables(schema).epochs
+def _update_entry(tables: LedgerTables) -> Update:
+    epochs = tables.epochs
     matches = (epochs.c.stream == bindparam("key_stream"), epochs.c.batch_id < bindparam("key_batch_id"))
     return update(epochs).where(*matches).values({c.name: bindparam(c.name) for c in epochs.columns})

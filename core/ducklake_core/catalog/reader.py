@@ -197,7 +197,7 @@ def recover_table_stats(session: Session, table_id: TableId) -> TableStats | Non
     ]
     [[count, next_row_id, size]], registered = session.run(statements)
     schema = session.database.url.metadata_schema
-    inlined = [inlined_table(row[1], (), session.dialect.name, schema) for row in registered]
+    inlined = [inlined_table(row[1], (), session.dialect.inlined_rules, schema) for row in registered]
     for [[versions, end]] in session.run([Statement(queries.inlined_totals(t)) for t in inlined]) if inlined else ():
         count, next_row_id = count + versions, max(next_row_id, end)
     if not count:

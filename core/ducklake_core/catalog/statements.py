@@ -26,6 +26,7 @@ from sqlalchemy.schema import CreateTable
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, row_type
 from ducklake_core.catalog.postgres.encode_small import EncodedRows, encode_rows, rows_parameter
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column
 from ducklake_core.plan.data_rows import stats_writes
@@ -69,7 +70,9 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
             yield Statement(_delete(_table(session, write.table), tuple(write.keys[0])), rows)
         case CreateInlinedTable():
             schema = session.database.url.metadata_schema
-            yield Statement(CreateTable(inlined_table(write.name, write.columns, session.dialect.name, schema)))
+            yield Statement(
+                CreateTable(inlined_table(write.name, write.columns, session.dialect.inlined_rules, schema))
+            )
         case InsertInlined():
             yield insert_inlined(session, write)
         case EndInlined():
@@ -165,7 +168,7 @@ def _delete(table: Table, keys: tuple[str, ...]) -> Delete:
 def _delete_flushed(session: Session, write: DeleteInlined | DeleteInlinedDeletes) -> Statement:
     schema = session.database.url.metadata_schema
     if isinstance(write, DeleteInlined):
-        table = inlined_table(write.name, (), session.dialect.name, schema)
+        table = inlined_table(write.name, (), session.dialect.inlined_rules, schema)
     else:
         table = inlined_delete_table(write.table_id, schema)
     return Statement(_delete_begun(table), {"through": write.through})
@@ -181,7 +184,7 @@ def _insert_unnested(
     columns: tuple[Column, ...], name: str, schema: str | None, stored_names: tuple[str, ...]
 ) -> Insert:
     """Insert rows that arrive as one array of the table's own row type: one statement, whatever their number."""
-    table = inlined_table(name, columns, "postgresql", schema, stored_names)
+    table = inlined_table(name, columns, POSTGRES_RULES, schema, stored_names)
     rows = bindparam("rows", type_=Spelled(f"{row_type(table)}[]"))
     source = func.unnest(rows).table_valued(*(column.name for column in table.columns))
     return insert(table).from_select(list(table.columns), select(*source.c))
@@ -201,7 +204,7 @@ def _end_inlined_statement(table: Table) -> Update:
 
 
 def _end_inlined(session: Session, write: EndInlined) -> Statement:
-    table = inlined_table(write.name, (), session.dialect.name, session.database.url.metadata_schema)
+    table = inlined_table(write.name, (), session.dialect.inlined_rules, session.database.url.metadata_schema)
     rows = [{"key_row_id": row_id, "ended_at": write.snapshot} for row_id in write.row_ids]
     return Statement(_end_inlined_statement(table), rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,86 +15,76 @@ from ducklake_core.spec.types import INTERNAL_NAMES, decimal_parameters
 
 # Names the table of inlined rows has itself, or the extension refuses there (compared regardless of case).
 RESERVED_NAMES = frozenset(("row_id", "begin_snapshot", "end_snapshot", *INTERNAL_NAMES))
-# https://www.postgresql.org/docs/current/ddl-system-columns.html: no table can have a column of these names.
-_POSTGRESQL_SYSTEM_NAMES = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
-_POSTGRESQL_NAME_BYTES = 63  # NAMEDATALEN - 1
-
-# https://www.postgresql.org/docs/current/limits.html: 1,600 columns, and a row must fit on a page when all of its
-# values that can be moved out of it are: 8,160 bytes, with a head of 24 and a bit for each column.
-# https://www.sqlite.org/limits.html: 2,000 columns of a table, and of a result, which has one more where rows are read.
-_MOST_COLUMNS: Mapping[str, int] = {"postgresql": 1600 - 3, "sqlite": 2000 - 4}
-_POSTGRESQL_ROW_BYTES = 8160
-_POSTGRESQL_WIDTHS: Mapping[str, int] = {
-    **dict.fromkeys(("BIGINT", "DOUBLE PRECISION", "TIME"), 8),
-    **dict.fromkeys(("INTEGER", "REAL"), 4),
-    **dict.fromkeys(("UUID", "INTERVAL"), 16),
-    "SMALLINT": 2,
-    "BOOLEAN": 1,
-    "TIME WITH TIME ZONE": 12,
-}
-
-_POSTGRESQL: Mapping[str, str] = {
-    "boolean": "BOOLEAN",
-    "int8": "SMALLINT",
-    "int16": "SMALLINT",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "uint8": "INTEGER",
-    "uint16": "INTEGER",
-    "uint32": "BIGINT",
-    "float32": "REAL",
-    "float64": "DOUBLE PRECISION",
-    "time": "TIME",
-    "timetz": "TIME WITH TIME ZONE",
-    "interval": "INTERVAL",
-    # Bytes, since a text of PostgreSQL cannot hold the character NUL.
-    "varchar": "BYTEA",
-    "json": "BYTEA",
-    "blob": "BYTEA",
-    "uuid": "UUID",
-}
-_SQLITE: Mapping[str, str] = {
-    **dict.fromkeys(("boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "BIGINT"),
-    "blob": "BLOB",
-}
+_UNSUPPORTED = ("variant", "geometry", "unknown")  # in every database
 
 
-def inlined_type(column: Column, dialect: str) -> str:
-    """Return the declared type of a column in the table of inlined rows; `VARCHAR` is the text of the value."""
-    if column.type in ("variant", "geometry", "unknown"):
+@dataclass(frozen=True, slots=True)
+class RowLimit:
+    """How much room a row has when all of its values that can lie elsewhere do."""
+
+    max_bytes: int
+    head_bytes: int
+    widths: Mapping[str, int]  # by declared type; what is not here may lie elsewhere, and takes a byte
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InlinedRules:
+    """What tables of inlined rows are in one catalog database.
+
+    A type that is neither in `types` nor a decimal is declared as `text`, and kept as the text of its values.
+    """
+
+    database: str  # as people call it
+    types: Mapping[str, str]
+    max_columns: int
+    text: str = "VARCHAR"
+    decimal: str | None = None  # such as "DECIMAL({},{})", for precision and scale
+    unsupported_types: frozenset[str] = frozenset()  # of columns; inside a container they are text
+    system_names: frozenset[str] = frozenset()  # of columns that each table has
+    max_name_bytes: int | None = None
+    row_limit: RowLimit | None = None
+    takes_nul: bool = True  # whether a text can hold that character
+
+    def is_text(self, column: Column) -> bool:
+        """Tell whether a column is kept as the text of its values."""
+        return inlined_type(column, self) == self.text
+
+
+def inlined_type(column: Column, rules: InlinedRules) -> str:
+    """Return the declared type of a column in the table of inlined rows."""
+    if column.type in _UNSUPPORTED:
         raise UnsupportedType(f"column '{column.name}' of type '{column.type}' cannot be inlined", column=column.name)
-    if dialect == "sqlite":
-        return _SQLITE.get(column.type, "VARCHAR")
-    parameters = decimal_parameters(column.type)
-    if parameters is not None:
-        return f"DECIMAL({parameters[0]},{parameters[1]})"
-    return _POSTGRESQL.get(column.type, "VARCHAR")
+    parameters = None if rules.decimal is None else decimal_parameters(column.type)
+    if rules.decimal is not None and parameters is not None:
+        return rules.decimal.format(*parameters)
+    return rules.types.get(column.type, rules.text)
 
 
-def find_uninlinable(columns: Sequence[Column], dialect: str) -> str | None:
+def find_uninlinable(columns: Sequence[Column], rules: InlinedRules) -> str | None:
     """Return the reason why rows of these columns cannot be inlined, or None when they can."""
-    return _uninlinable(tuple(columns), dialect)
+    return _uninlinable(tuple(columns), rules)
 
 
 @per_object
-def _uninlinable(columns: tuple[Column, ...], dialect: str) -> str | None:
-    reasons = (_reason(column, dialect) for column in columns)
-    return next((reason for reason in reasons if reason is not None), None) or _width_reason(columns, dialect)
+def _uninlinable(columns: tuple[Column, ...], rules: InlinedRules) -> str | None:
+    reasons = (_reason(column, rules) for column in columns)
+    return next((reason for reason in reasons if reason is not None), None) or _width_reason(columns, rules)
 
 
-def _width_reason(columns: tuple[Column, ...], dialect: str) -> str | None:
+def _width_reason(columns: tuple[Column, ...], rules: InlinedRules) -> str | None:
     """Return why a row of so many columns has no place. Where that depends on its values the database will say so."""
-    most = _MOST_COLUMNS[dialect]
-    if len(columns) > most:
-        return f"it has {len(columns)} columns, and at most {most} can be inlined"
-    if dialect != "postgresql":
+    if len(columns) > rules.max_columns:
+        return f"it has {len(columns)} columns, and at most {rules.max_columns} can be inlined"
+    limit = rules.row_limit
+    if limit is None:
         return None
-    widths = (_POSTGRESQL_WIDTHS.get(inlined_type(column, dialect), 1) for column in columns)
-    size = 3 * 8 + sum(widths) + 24 + (len(columns) + 3) // 8
-    most_bytes = _POSTGRESQL_ROW_BYTES
-    if size > most_bytes:
-        return f"a row of its {len(columns)} columns takes {size} bytes, and PostgreSQL has room for {most_bytes}"
-    return None
+    widths = (limit.widths.get(inlined_type(column, rules), 1) for column in columns)
+    size = 3 * 8 + sum(widths) + limit.head_bytes + (len(columns) + 3) // 8
+    if size <= limit.max_bytes:
+        return None
+    return (
+        f"a row of its {len(columns)} columns takes {size} bytes, and {rules.database} has room for {limit.max_bytes}"
+    )
 
 
 def find_unreadable(columns: Sequence[Column]) -> str | None:
@@ -114,9 +105,9 @@ def _unreadable(columns: tuple[Column, ...]) -> str | None:
     return None
 
 
-def find_unstorable(table: pa.Table, columns: Sequence[Column], dialect: str) -> str | None:
-    """Return the reason why these very rows cannot be inlined, or None: a text of PostgreSQL cannot hold NUL."""
-    if dialect != "postgresql":
+def find_unstorable(table: pa.Table, columns: Sequence[Column], rules: InlinedRules) -> str | None:
+    """Return the reason why these very rows cannot be inlined, or None: a text may have to do without NUL."""
+    if rules.takes_nul:
         return None
     for index in _with_nested_text(tuple(columns)):
         column, array = columns[index], single(table.column(index))
@@ -149,21 +140,16 @@ def _with_nested_text(columns: tuple[Column, ...]) -> tuple[int, ...]:
     return tuple(i for i, c in nested if any(node.type in ("varchar", "json") for node in c.walk()))
 
 
-def _reason(column: Column, dialect: str) -> str | None:
-    name = column.name.lower()
-    if name in RESERVED_NAMES:
+def _reason(column: Column, rules: InlinedRules) -> str | None:
+    if column.name.lower() in RESERVED_NAMES:
         return f"column '{column.name}' has a name that tables of inlined rows use themselves"
-    homeless = next((node for node in column.walk() if node.type in ("variant", "geometry", "unknown")), None)
-    if homeless is not None:
-        return f"column '{column.name}' holds values of type '{homeless.type}'"
-    return _postgresql_reason(column) if dialect == "postgresql" else None
-
-
-def _postgresql_reason(column: Column) -> str | None:
-    if len(column.name.encode()) > _POSTGRESQL_NAME_BYTES:
-        return f"column '{column.name}' has a name longer than {_POSTGRESQL_NAME_BYTES} bytes"
-    if column.name.lower() in _POSTGRESQL_SYSTEM_NAMES:
-        return f"column '{column.name}' has the name of a system column of PostgreSQL"
-    if column.type == "time_ns":  # inside a container it is text, and can
-        return f"column '{column.name}' is of type 'time_ns', which PostgreSQL does not have"
+    unsupported = next((node for node in column.walk() if node.type in _UNSUPPORTED), None)
+    if unsupported is not None:
+        return f"column '{column.name}' holds values of type '{unsupported.type}'"
+    if rules.max_name_bytes is not None and len(column.name.encode()) > rules.max_name_bytes:
+        return f"column '{column.name}' has a name longer than {rules.max_name_bytes} bytes"
+    if column.name.lower() in rules.system_names:
+        return f"column '{column.name}' has the name of a system column of {rules.database}"
+    if column.type in rules.unsupported_types:
+        return f"column '{column.name}' is of type '{column.type}', which {rules.database} does not have"
     return None

@@ -6,6 +6,7 @@ Values are bool, aware datetime (UTC) and UUID in Python, whatever the database 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -96,69 +97,108 @@ class CatalogTables:
     ducklake_sort_expression: Table
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueTypes:
+    """How a catalog database has booleans, times and UUIDs, as the reference declares them there."""
+
+    flag: type[TypeEngine[Any]]
+    time: type[TypeEngine[Any]]
+    uuid: type[TypeEngine[Any]]
+
+
 @cache
-def catalog_tables(schema: str | None = None) -> CatalogTables:
+def catalog_tables(schema: str | None, values: ValueTypes) -> CatalogTables:
     """Return the catalog's tables; `schema` None means the connection's default schema."""
+    types = {"b": BigInteger, "v": String, "?": values.flag, "ts": values.time, "u": values.uuid}
     metadata = MetaData(schema=schema)
     tables = {}
     for line in LAYOUT.replace(",\n    ", ", ").strip().splitlines():
         name, columns = line.split(": ")
-        tables[name] = Table(name, metadata, *(_column(text) for text in columns.split(", ")))
+        tables[name] = Table(name, metadata, *(_column(text, types) for text in columns.split(", ")))
     return CatalogTables(metadata=metadata, **tables)
 
 
-class Flag(TypeDecorator[bool]):
-    """A boolean; on SQLite a BIGINT of 0 or 1, as the reference declares it."""
+def _column(text: str, types: Mapping[str, type[TypeEngine[Any]]]) -> Column[Any]:  # Any: one Python type per entry
+    name, kind = text.split(" ")
+    return Column(
+        name,
+        types[kind.rstrip("*!")](),
+        primary_key=kind.endswith("*"),
+        # A key is nullable: the reference's SQLite keys are, and PostgreSQL's never can be.
+        nullable=not kind.endswith("!"),
+        # True would make a BIGINT key a BIGSERIAL.
+        autoincrement=False,
+    )
 
-    impl = Boolean
+
+# --------------------------------------------------------------- databases that have such types themselves
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A point in time, aware and in UTC."""
+
+    impl = DateTime(timezone=True)
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[bool] | TypeEngine[int]:
-        return BigInteger() if dialect.name == "sqlite" else Boolean()
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 # SQLAlchemy's signature
+        return None if value is None else _aware(value)
 
-    def process_bind_param(self, value: bool | None, dialect: Dialect) -> bool | int | None:  # noqa: FBT001 # SQLAlchemy's signature
-        return int(value) if value is not None and dialect.name == "sqlite" else value
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 # SQLAlchemy's signature
+        return None if value is None else value.astimezone(UTC)
+
+
+NATIVE_VALUES = ValueTypes(flag=Boolean, time=UtcTime, uuid=Uuid)
+
+
+# ----------------------------------------------------------------------- databases of numbers and texts
+
+
+class FlagNumber(TypeDecorator[bool]):
+    """A boolean as a BIGINT of 0 or 1."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: bool | None, dialect: Dialect) -> int | None:  # noqa: FBT001, ARG002 # SQLAlchemy's signature
+        return None if value is None else int(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> bool | None:  # noqa: ARG002 # SQLAlchemy's signature
         return None if value is None else bool(value)
 
 
-class UtcTime(TypeDecorator[datetime]):
-    """A point in time, aware and in UTC; on SQLite the reference's text `2026-11-16 01:38:20.82936+00`."""
+class TimeText(TypeDecorator[datetime]):
+    """A point in time as the reference's text `2026-11-16 01:38:20.82936+00`."""
 
-    impl = DateTime
+    impl = String
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str] | TypeEngine[datetime]:
-        return String() if dialect.name == "sqlite" else DateTime(timezone=True)
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002 # SQLAlchemy's signature
+        return None if value is None else format_time(_aware(value))
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | str | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"time '{value}' has no time zone")
-        return format_time(value) if dialect.name == "sqlite" else value
-
-    def process_result_value(self, value: datetime | str | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 # SQLAlchemy's signature
-        if value is None:
-            return None
-        return parse_time(value) if isinstance(value, str) else value.astimezone(UTC)
+    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 # SQLAlchemy's signature
+        return None if value is None else parse_time(value)
 
 
 class UuidText(TypeDecorator[UUID]):
-    """A UUID; on SQLite its lower-case text."""
+    """A UUID as its lower-case text."""
 
-    impl = Uuid
+    impl = String
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str] | TypeEngine[UUID]:
-        return String() if dialect.name == "sqlite" else Uuid()
+    def process_bind_param(self, value: UUID | None, dialect: Dialect) -> str | None:  # noqa: ARG002 # SQLAlchemy's signature
+        return None if value is None else str(value)
 
-    def process_bind_param(self, value: UUID | None, dialect: Dialect) -> UUID | str | None:
-        return str(value) if value is not None and dialect.name == "sqlite" else value
+    def process_result_value(self, value: str | None, dialect: Dialect) -> UUID | None:  # noqa: ARG002 # SQLAlchemy's signature
+        return None if value is None else UUID(value)
 
-    def process_result_value(self, value: UUID | str | None, dialect: Dialect) -> UUID | None:  # noqa: ARG002 # SQLAlchemy's signature
-        return UUID(value) if isinstance(value, str) else value
+
+PLAIN_VALUES = ValueTypes(flag=FlagNumber, time=TimeText, uuid=UuidText)
+
+
+def _aware(time: datetime) -> datetime:
+    if time.tzinfo is None:
+        raise ValueError(f"time '{time}' has no time zone")
+    return time
 
 
 def format_time(time: datetime) -> str:
@@ -171,25 +211,3 @@ def parse_time(text: str) -> datetime:
     """Parse a stored time; one without an offset is in UTC."""
     time = datetime.fromisoformat(text)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-
-
-_TYPES: dict[str, type[TypeEngine[Any]]] = {  # Any: one Python type per entry
-    "b": BigInteger,
-    "v": String,
-    "?": Flag,
-    "ts": UtcTime,
-    "u": UuidText,
-}
-
-
-def _column(text: str) -> Column[Any]:  # Any: see _TYPES
-    name, kind = text.split(" ")
-    return Column(
-        name,
-        _TYPES[kind.rstrip("*!")](),
-        primary_key=kind.endswith("*"),
-        # A key is nullable: the reference's SQLite keys are, and PostgreSQL's never can be.
-        nullable=not kind.endswith("!"),
-        # True would make a BIGINT key a BIGSERIAL.
-        autoincrement=False,
-    )

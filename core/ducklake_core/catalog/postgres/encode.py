@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import has_text, plain, single
@@ -75,7 +76,7 @@ Encoder: TypeAlias = Callable[[pa.Array], Cells]
 
 def postgres_type(column: Column) -> PostgresType:
     """Return the type of a column in the table of inlined rows."""
-    name = inlined_type(column, "postgresql")
+    name = inlined_type(column, POSTGRES_RULES)
     return _TYPES["NUMERIC" if name.startswith("DECIMAL") else name]
 
 
