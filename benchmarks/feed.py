@@ -24,12 +24,12 @@ from sqlalchemy import text
 
 from benchmarks.contenders import Place, Places
 from ducklake_core import Lake
-from ducklake_core.change_rows import read_changes
-from ducklake_core.feed import FeedRequest, list_changes
+from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.rows import read_changes
+from ducklake_core.feed.sharing import share_out
+from ducklake_core.feed.task import ChangeTask
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import SnapshotId
-from ducklake_core.plan.change_slices import ChangeTask, share_out
-from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.model import SnapshotId, SnapshotSpan
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.oracle_worker import connect
 from tests.fixtures.postgres import run_postgres

@@ -23,15 +23,24 @@ from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_i
 from ducklake_core.catalog.lake_setup import create_lake, open_lake
 from ducklake_core.catalog.options import write_option
 from ducklake_core.catalog.urls import CatalogUrl
-from ducklake_core.change_rows import change_schema, read_changes
 from ducklake_core.definitions import Definitions
 from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
-from ducklake_core.feed import FeedRequest, list_changes
+from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.rows import change_schema, read_changes
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import DEFAULT_KEEP, flush_all, flush_one
-from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SnapshotId, SortKey
-from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.model import (
+    Consumer,
+    Epoch,
+    FlushResult,
+    InlinedState,
+    LedgerEntry,
+    Snapshot,
+    SnapshotId,
+    SnapshotSpan,
+    SortKey,
+)
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.read.table import Table

@@ -37,6 +37,17 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotSpan:
+    """The snapshots after `start`, up to and with `end`."""
+
+    start: SnapshotId
+    end: SnapshotId
+
+    def __contains__(self, snapshot: int) -> bool:
+        return self.start < snapshot <= self.end
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaVersion:
     """A schema as one snapshot sees it. `schema_id` is negative until the commit numbers it."""
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ducklake_core.errors import RowsChanged
-from ducklake_core.plan.change_sizes import ChangeSize
-from ducklake_core.plan.feed import TableSnapshot
+from ducklake_core.feed.history import TableSnapshot
+from ducklake_core.feed.sizes import ChangeSize
 from ducklake_sources.options import SourceOptions
 
 

@@ -13,10 +13,9 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.feed import FeedRequest, list_changes
-from ducklake_core.model import SnapshotId
-from ducklake_core.plan.change_slices import share_out
-from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.sharing import share_out
+from ducklake_core.model import SnapshotId, SnapshotSpan
 from ducklake_sources.feed_schema import check_schema, feed_columns
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema

@@ -15,8 +15,8 @@ from typing import Any
 
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
+from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.model import SnapshotId
-from ducklake_core.plan.change_types import ChangeType
 from ducklake_core.spec.names import nearest_name, split_table_name
 from ducklake_core.spec.paths import hide_password
 from ducklake_core.spec.quantities import parse_duration, parse_size

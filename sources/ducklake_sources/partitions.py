@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import InputPartition
 
-from ducklake_core.change_rows import CHANGE_FIELDS, change_schema, read_changes
 from ducklake_core.errors import DuckLakeError
+from ducklake_core.feed.change_types import ChangeType
+from ducklake_core.feed.rows import CHANGE_FIELDS, change_schema, read_changes
+from ducklake_core.feed.task import ChangeTask
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
-from ducklake_core.plan.change_slices import ChangeTask
-from ducklake_core.plan.change_types import ChangeType
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
 
 CHANGE_COLUMNS = (

@@ -15,10 +15,11 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ducklake_core.errors import ObjectNotFound, OffsetMismatch
-from ducklake_core.feed import FeedRequest, list_changes, list_state
-from ducklake_core.model import Consumer, Snapshot, SnapshotId
-from ducklake_core.plan.change_slices import ChangeTask, share_out
-from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap, gap_error
+from ducklake_core.feed.history import History, TableSnapshot, find_gap, gap_error
+from ducklake_core.feed.listing import FeedRequest, list_changes, list_state
+from ducklake_core.feed.sharing import share_out
+from ducklake_core.feed.task import ChangeTask
+from ducklake_core.model import Consumer, Snapshot, SnapshotId, SnapshotSpan
 from ducklake_sources.admission import Limits, admit, is_relevant, skipped, up_to_change
 from ducklake_sources.feed_schema import (
     FeedColumns,
@@ -311,7 +312,7 @@ class _State:
         up_to_change(snapshots[len(taken) :], self.options, name, self.feed.has_deletes)
         passed_over = skipped(snapshots, self.options)
         files = tuple(f for f in task.files if f.holds_new_rows)
-        return replace(task, files=files, rewrites=task.rewrites | passed_over, mixed=frozenset())
+        return replace(task, files=files, rewrites=task.rewrites | passed_over, update_snapshots=frozenset())
 
     def _move_to(self, end: FeedOffset) -> None:
         self.position, self.moved_at, self.quiet_until = end, datetime.now(UTC), SnapshotId(-1)

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from ducklake_core import Lake
 from ducklake_core.catalog import reader
-from ducklake_core.change_rows import CHANGE_TYPE, read_changes
 from ducklake_core.errors import InvalidInput, OffsetMismatch, SnapshotsExpired
-from ducklake_core.feed import FeedRequest, list_changes, read_change_sizes, read_history
+from ducklake_core.feed.change_types import ChangeType
+from ducklake_core.feed.history import History, TableSnapshot, find_gap
+from ducklake_core.feed.listing import FeedRequest, list_changes, read_change_sizes, read_history
+from ducklake_core.feed.rows import CHANGE_TYPE, read_changes
+from ducklake_core.feed.sizes import ChangeSize
 from ducklake_core.log_lines import log_event
-from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, TableVersion
-from ducklake_core.plan.change_sizes import ChangeSize
-from ducklake_core.plan.change_types import ChangeType
-from ducklake_core.plan.feed import History, SnapshotSpan, TableSnapshot, find_gap
+from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, SnapshotSpan, TableVersion
 from ducklake_sources.options import SourceOptions, Start
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,8 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import SnapshotsExpired
-from ducklake_core.feed import FeedRequest, list_changes
-from ducklake_core.model import SnapshotId, TableVersion
-from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.model import SnapshotId, SnapshotSpan, TableVersion
 from tests.fixtures import feeds
 from tests.fixtures.catalogs import Catalog, SqliteCatalog
 from tests.fixtures.feeds import Events

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.feed import FeedRequest, list_changes
-from ducklake_core.model import SnapshotId
-from ducklake_core.plan.change_slices import ChangeTask
-from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.task import ChangeTask
+from ducklake_core.model import SnapshotId, SnapshotSpan
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Proxy, run_proxy
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ducklake_core.feed.history import TableSnapshot
+from ducklake_core.feed.sizes import ChangeSize
 from ducklake_core.model import SnapshotId
-from ducklake_core.plan.change_sizes import ChangeSize
-from ducklake_core.plan.feed import TableSnapshot
 from ducklake_core.spec.changes import ChangeKind
 from ducklake_sources.admission import Limits, admit
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ducklake_core.plan.change_types import (
+from ducklake_core.feed.change_types import (
     FIRST_LOCAL_ROW_ID,
     ChangeType,
     change_type_array,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ducklake_core.change_rows import change_schema
 from ducklake_core.errors import InvalidInput, SnapshotsExpired
-from ducklake_core.model import Column, ColumnId, SnapshotId, TableId
-from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
+from ducklake_core.feed.history import History, find_gap, gap_error, history_of
+from ducklake_core.feed.rows import change_schema
+from ducklake_core.model import Column, ColumnId, SnapshotId, SnapshotSpan, TableId
 
 TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 TABLE = TableId(1)

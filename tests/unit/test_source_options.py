@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.plan.change_types import ChangeType
+from ducklake_core.feed.change_types import ChangeType
 from ducklake_sinks.options import SinkOptions
 from ducklake_sources.options import (
     SINK_ARGUMENTS,

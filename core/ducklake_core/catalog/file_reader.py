@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
@@ -24,11 +25,10 @@ from ducklake_core.model import (
     NameMapping,
     NameMappingEntry,
     SnapshotId,
+    SnapshotSpan,
     TableVersion,
 )
-from ducklake_core.plan.change_slices import ChangedFile
-from ducklake_core.plan.feed import History
-from ducklake_core.spec.changes import ChangeKind
+from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind
 from ducklake_core.spec.paths import join_path
 
 
@@ -66,51 +66,61 @@ def read_file_stats(
     return stats
 
 
-def read_changed_files(session: Session, table: TableVersion, history: History) -> list[ChangedFile]:
+@dataclass(frozen=True, slots=True)
+class TouchedFile:
+    """A data file of which a range of snapshots may have inserted or deleted rows, with its inlined deletes."""
+
+    file: DataFile
+    is_new: bool
+    inlined_deletes: tuple[tuple[int, SnapshotId], ...]  # positions, each with the snapshot that deleted it
+
+
+def read_touched_files(
+    session: Session,
+    table: TableVersion,
+    span: SnapshotSpan,
+    first_new_file_id: int,
+    kinds: frozenset[ChangeKind],
+) -> list[TouchedFile]:
     """Return the data files that may have rows inserted or deleted in a range, each with all deletes up to its end.
 
-    What the snapshots say of themselves decides what is asked: an append asks for nothing but new files.
+    `kinds` are what the snapshots of the range say that they did to the table, and decide what is asked: an append
+    asks for nothing but new files. Every file that was registered in the range has at least `first_new_file_id`.
     """
-    span, first_id = history.span, history.first_new_file_id
-    parameters = {"table_id": table.table_id, "start": span.start, "end": span.end, "first_id": first_id}
-    has_deletes = any(s.may_delete for s in history.snapshots)
+    parameters = {"table_id": table.table_id, "start": span.start, "end": span.end, "first_id": first_new_file_id}
     inserted, touched = [], []
-    if any(ChangeKind.INLINED_DELETE in s.kinds for s in history.snapshots):
+    if ChangeKind.INLINED_DELETE in kinds:
         deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
         if table_exists(session, deletes.name):
             touched.append(queries.data_files_with_new_inlined_deletes(session.tables, deletes))
-    if any(s.inserts for s in history.snapshots):
+    if kinds & ROW_INSERTS:
         inserted.append(queries.new_data_files(session.tables))
-    if has_deletes:
+    if kinds & ROW_DELETES:
         touched.append(queries.data_files_with_new_deletes(session.tables))
-    if any(ChangeKind.DELETED_FROM_TABLE in s.kinds for s in history.snapshots):
+    if ChangeKind.DELETED_FROM_TABLE in kinds:
         touched.append(queries.data_files_ended(session.tables))
     statements = [Statement(query, parameters) for query in (*inserted, *touched)]
     if not statements:
         return []
     found = [_by_data_file(rows) for rows in session.run(statements)]
-    return _changed_files(session, table, history, found[: len(inserted)], found[len(inserted) :])
+    return _touched_files(session, table, span.end, found[: len(inserted)], found[len(inserted) :])
 
 
-def _changed_files(
+def _touched_files(
     session: Session,
     table: TableVersion,
-    history: History,
+    end: SnapshotId,
     inserted: list[list[list[Row]]],
     touched: list[list[list[Row]]],
-) -> list[ChangedFile]:
+) -> list[TouchedFile]:
     new = {rows[0][0] for files in inserted for rows in files}
     by_id = {rows[0][0]: rows for files in (*inserted, *touched) for rows in files}
     mappings: Mapping[int, NameMapping] = {}
     if any(rows[0][14] is not None for rows in by_id.values()):
         mappings = _mappings_of(session.query(queries.name_mappings(session.tables), table_id=table.table_id))
-    deletes = _deletes_by_file(session, table, history.span.end) if touched else {}
+    deletes = _deletes_by_file(session, table, end) if touched else {}
     return [
-        ChangedFile(
-            _data_file_of(rows, table, mappings, {}, ()),
-            holds_new_rows=file_id in new,
-            inlined_deletes=deletes.get(file_id, ()),
-        )
+        TouchedFile(_data_file_of(rows, table, mappings, {}, ()), file_id in new, deletes.get(file_id, ()))
         for file_id, rows in sorted(by_id.items())
     ]
 

@@ -41,8 +41,7 @@ from ducklake_core.catalog.postgres.page_reader import Pages, count_pages, read_
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.catalog.row_versions import RowVersions, no_columns, table_of
 from ducklake_core.catalog.session import Row, Session, Statement
-from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, TableVersion
-from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.model import Column, ColumnId, InlinedTable, SnapshotId, SnapshotSpan, TableVersion
 from ducklake_core.spec.inlined import InlinedRules
 from ducklake_core.text_repair import with_valid_text
 

@@ -21,8 +21,7 @@ from pyarrow.parquet import encryption
 from ducklake_core.errors import CorruptCatalog, UnreadableFile
 from ducklake_core.files.field_match import Found, Source, assemble, field_id, match_fields
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId
-from ducklake_core.plan.feed import SnapshotSpan
+from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan
 from ducklake_core.spec.paths import hive_values
 from ducklake_core.spec.types import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, arrow_field
 from ducklake_core.text_repair import with_valid_text

@@ -45,6 +45,10 @@ class ChangeKind(Enum):
         return self.value.startswith("created_")
 
 
+ROW_INSERTS = frozenset({ChangeKind.INSERTED_INTO_TABLE, ChangeKind.INLINED_INSERT})
+ROW_DELETES = frozenset({ChangeKind.DELETED_FROM_TABLE, ChangeKind.INLINED_DELETE})
+
+
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """One entry of the text.

@@ -12,24 +12,11 @@ from datetime import datetime
 from typing import TypeAlias
 
 from ducklake_core.errors import SnapshotsExpired
-from ducklake_core.model import SnapshotId, TableId
-from ducklake_core.spec.changes import ChangeKind, parse_changes
+from ducklake_core.model import SnapshotId, SnapshotSpan, TableId
+from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind, parse_changes
 
 SnapshotRow: TypeAlias = tuple[SnapshotId, datetime, int, int, str | None]
-_INSERTS = frozenset({ChangeKind.INSERTED_INTO_TABLE, ChangeKind.INLINED_INSERT})
-_DELETES = frozenset({ChangeKind.DELETED_FROM_TABLE, ChangeKind.INLINED_DELETE})
 _REWRITES = frozenset({ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotSpan:
-    """The snapshots after `start`, up to and with `end`."""
-
-    start: SnapshotId
-    end: SnapshotId
-
-    def __contains__(self, snapshot: int) -> bool:
-        return self.start < snapshot <= self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +31,12 @@ class TableSnapshot:
 
     @property
     def inserts(self) -> bool:
-        return bool(self.kinds & _INSERTS)
+        return bool(self.kinds & ROW_INSERTS)
 
     @property
     def may_delete(self) -> bool:
         """Tell whether rows may have been deleted or updated; a flush that moves deletes of before says so, too."""
-        return bool(self.kinds & _DELETES)
+        return bool(self.kinds & ROW_DELETES)
 
     @property
     def deletes(self) -> bool:
@@ -76,7 +63,7 @@ class TableSnapshot:
         return bool(self.kinds & _REWRITES)
 
     @property
-    def is_mixed(self) -> bool:
+    def may_update(self) -> bool:
         """Tell whether a row may have been updated: one version of it deleted, and another inserted."""
         return self.inserts and self.may_delete
 
@@ -99,8 +86,8 @@ class History:
         return frozenset(s.snapshot_id for s in self.snapshots if s.is_rewrite)
 
     @property
-    def mixed(self) -> frozenset[int]:
-        return frozenset(s.snapshot_id for s in self.snapshots if s.is_mixed)
+    def update_snapshots(self) -> frozenset[int]:
+        return frozenset(s.snapshot_id for s in self.snapshots if s.may_update)
 
 
 def history_of(span: SnapshotSpan, rows: Iterable[SnapshotRow], table_id: TableId) -> History:
@@ -112,7 +99,7 @@ def history_of(span: SnapshotSpan, rows: Iterable[SnapshotRow], table_id: TableI
 
 def _table_snapshot(row: SnapshotRow, table_id: TableId) -> TableSnapshot:
     # A commit without a text may have done anything; one with an empty text has done nothing.
-    kinds = _INSERTS | _DELETES
+    kinds = ROW_INSERTS | ROW_DELETES
     if row[4] is not None:
         kinds = frozenset(change.kind for change in parse_changes(row[4]) if change.object_id == table_id)
     return TableSnapshot(*row[:4], kinds)

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.files.file_changes import Events, events_of, read_file_changes
+from ducklake_core.feed.change_types import ChangeType, change_type_array, find_net_changes, find_updates
+from ducklake_core.feed.events import Events, events_of, read_file_events
+from ducklake_core.feed.task import ChangedFile, ChangeTask, InlinedChanges
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
-from ducklake_core.plan.change_slices import ChangedFile, ChangeTask
-from ducklake_core.plan.change_types import ChangeType, change_type_array, find_net_changes, find_updates
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import arrow_field
 
@@ -27,8 +27,6 @@ CHANGE_FIELDS = (
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
     pa.field(ROW_ID, pa.int64()),
 )
-# What inlined rows have behind their columns on their way to a task.
-NUMBERS = ("row_id", "begin", "end")
 
 
 def change_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -51,12 +49,12 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
     all are there, since a row's update is told by both of its halves. With several threads, as many files are read at
     once, and each as a whole.
     """
-    named = _Namer(task)
+    builder = ChangeBatchBuilder(task)
     held: list[Events] = []
-    for events in _events(storage, task, task.columns, others=False, threads=threads):
+    for events in _events(storage, task, task.columns, counterparts=False, threads=threads):
         kind = ChangeType.delete if events.is_delete else ChangeType.insert
-        if not task.net and not task.mixed:
-            yield named.record_batch(events, kind)
+        if not task.net and not task.update_snapshots:
+            yield builder.record_batch(events, kind)
             continue
         is_open = _is_open(task, events)
         if is_open.all():
@@ -64,23 +62,25 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
             continue
         if is_open.any():
             held.append(events.filter(is_open))
-        yield named.record_batch(events.filter(~is_open), kind)
+        yield builder.record_batch(events.filter(~is_open), kind)
     if held:
-        yield from _settled(storage, task, held, named)
+        yield from _settled(storage, task, held, builder)
 
 
 def _is_open(task: ChangeTask, events: Events) -> np.ndarray:
     """Return of which events the kind depends on others."""
     if task.net:
         return np.ones(len(events), bool)
-    return np.isin(events.snapshots, list(task.mixed))
+    return np.isin(events.snapshots, list(task.update_snapshots))
 
 
-def _settled(storage: Storage, task: ChangeTask, held: Sequence[Events], named: _Namer) -> Iterator[pa.RecordBatch]:
+def _settled(
+    storage: Storage, task: ChangeTask, held: Sequence[Events], builder: ChangeBatchBuilder
+) -> Iterator[pa.RecordBatch]:
     if not task.net:  # the other half of an update is in the same snapshot
         told = frozenset(np.unique(np.concatenate([e.snapshots for e in held])).tolist())
-        task = replace(task, other_files=tuple(f for f in task.other_files if f.may_tell_of(told)))
-    others = [e.filter(_is_open(task, e)) for e in _events(storage, task, (), others=True)]
+        task = replace(task, counterpart_files=tuple(f for f in task.counterpart_files if f.may_tell_of(told)))
+    others = [e.filter(_is_open(task, e)) for e in _events(storage, task, (), counterparts=True)]
     everything = [*held, *others]
     snapshots = np.concatenate([e.snapshots for e in everything])
     row_ids = np.concatenate([e.row_ids for e in everything])
@@ -95,20 +95,19 @@ def _settled(storage: Storage, task: ChangeTask, held: Sequence[Events], named: 
         start += len(events)
         kept = own >= 0
         if kept.any():
-            yield named.record_batch(events.filter(kept), own[kept])
+            yield builder.record_batch(events.filter(kept), own[kept])
 
 
 def _events(
-    storage: Storage, task: ChangeTask, columns: tuple[Column, ...], *, others: bool, threads: int = 1
+    storage: Storage, task: ChangeTask, columns: tuple[Column, ...], *, counterparts: bool, threads: int = 1
 ) -> Iterator[Events]:
     """Yield the events of the task itself in the columns asked for, or only the row ids of what others read."""
-    for inlined in task.other_inlined if others else task.inlined:
-        for found in pa.ipc.open_stream(inlined.stream):
-            yield from _inlined_events(found, task, columns)
-    files = task.other_files if others else task.files
+    for inlined in task.counterpart_inlined if counterparts else task.inlined:
+        yield from _inlined_events(inlined, task, columns)
+    files = task.counterpart_files if counterparts else task.files
     if threads == 1 or len(files) == 1:
         for changed in files:
-            yield from read_file_changes(storage, changed, task, columns)
+            yield from read_file_events(storage, changed, task, columns)
         return
     with ThreadPoolExecutor(threads) as pool:
         waiting = deque(pool.submit(_all_events, storage, changed, task) for changed in files[: 2 * threads])
@@ -119,19 +118,17 @@ def _events(
 
 
 def _all_events(storage: Storage, changed: ChangedFile, task: ChangeTask) -> list[Events]:
-    return list(read_file_changes(storage, changed, task, task.columns))
+    return list(read_file_events(storage, changed, task, task.columns))
 
 
-def _inlined_events(found: pa.RecordBatch, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
-    row_ids, begins, ends = (found.column(name).to_numpy() for name in NUMBERS)
-    rows = found.select(list(range(len(columns))))
-    if columns:
-        rows = rows.rename_columns([c.name for c in columns])
-    gone = np.where(ends == 0, np.iinfo(np.int64).max, ends)
-    yield from events_of(rows, row_ids, begins, gone, task)
+def _inlined_events(inlined: InlinedChanges, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
+    for rows, row_ids, begins, ends in inlined.decode():
+        named = rows.rename_columns([c.name for c in columns]) if columns else rows.select([])
+        gone = np.where(ends == 0, np.iinfo(np.int64).max, ends)
+        yield from events_of(named, row_ids, begins, gone, task)
 
 
-class _Namer:
+class ChangeBatchBuilder:
     """Makes record batches of the feed's schema."""
 
     def __init__(self, task: ChangeTask) -> None:

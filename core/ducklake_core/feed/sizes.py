@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from ducklake_core.feed.history import History
+from ducklake_core.feed.task import ChangedFile
 from ducklake_core.model import DataFile, DeleteFile
-from ducklake_core.plan.change_slices import ChangedFile
-from ducklake_core.plan.feed import History
 
 
 @dataclass(frozen=True, slots=True)

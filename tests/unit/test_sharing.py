@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ducklake_core.feed.sharing import share_out
+from ducklake_core.feed.task import ChangedFile, ChangeTask, InlinedChanges
 from ducklake_core.model import (
     Column,
     ColumnId,
@@ -19,9 +21,8 @@ from ducklake_core.model import (
     NameMappingEntry,
     RowSpan,
     SnapshotId,
+    SnapshotSpan,
 )
-from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges, share_out
-from ducklake_core.plan.feed import SnapshotSpan
 
 TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SNAPSHOTS = st.integers(1, 6).map(SnapshotId)
@@ -61,7 +62,7 @@ def change_tasks(draw: st.DrawFn) -> ChangeTask:
         span=SnapshotSpan(SnapshotId(0), SnapshotId(6)),
         times=tuple((SnapshotId(i), TIME) for i in range(1, 7)),
         rewrites=frozenset(),
-        mixed=frozenset(draw(st.sets(SNAPSHOTS))),
+        update_snapshots=frozenset(draw(st.sets(SNAPSHOTS))),
         files=files,
         inlined=inlined,
         net=draw(st.booleans()),
@@ -85,19 +86,19 @@ def test_what_a_snapshot_did_to_a_row_is_in_exactly_one_task(task: ChangeTask, r
     assert Counter(i for part in tasks for i in part.inlined) == Counter(task.inlined)
     assert all(part.rows for part in tasks)
     assert all({snapshot for snapshot, _ in part.times} == set(told_by(part)) for part in tasks)
-    assert all(part.mixed == task.mixed & set(told_by(part)) for part in tasks)
+    assert all(part.update_snapshots == task.update_snapshots & set(told_by(part)) for part in tasks)
 
 
 @given(change_tasks(), st.integers(1, 50))
 def test_every_task_knows_what_may_pair_with_its_rows(task: ChangeTask, rows_per_task: int) -> None:
     for part in share_out(task, rows_per_task):
-        known = Counter([*rows_of(part.files), *rows_of(part.other_files)])
+        known = Counter([*rows_of(part.files), *rows_of(part.counterpart_files)])
         assert max(known.values(), default=1) == 1
         missing = {file_id for file_id, _ in Counter(rows_of(task.files)) - known}
-        open_ = set(told_by(part)) if task.net else part.mixed
+        open_ = set(told_by(part)) if task.net else part.update_snapshots
         assert not any(may_tell_of(f, task) & open_ for f in task.files if f.file.data_file_id in missing)
-        others = [*part.inlined, *part.other_inlined]
-        assert Counter(others) == Counter(task.inlined) or not (task.mixed or task.net)
+        others = [*part.inlined, *part.counterpart_inlined]
+        assert Counter(others) == Counter(task.inlined) or not (task.update_snapshots or task.net)
 
 
 @given(change_tasks(), st.integers(1, 50))
@@ -137,7 +138,7 @@ def test_a_file_with_rows_of_many_snapshots_is_shared_out_evenly() -> None:
         span=SnapshotSpan(SnapshotId(0), SnapshotId(5000)),
         times=tuple((SnapshotId(i), TIME) for i in range(1, 5001)),
         rewrites=frozenset(),
-        mixed=frozenset({70}),
+        update_snapshots=frozenset({70}),
         files=(ChangedFile(file, holds_new_rows=True),),
         weights=tuple((i, 5_000_000 / 4998) for i in range(3, 5001)),
     )

@@ -1,29 +1,25 @@
-"""The change feed of a table: what its rows did in a range of snapshots, listed by the catalog, then read.
+"""What the rows of a table did in a range of snapshots, as the catalog lists it. Runs on the driver.
 
-`list_changes` asks the catalog, on the driver, in one transaction; `change_rows` reads what a task has, anywhere,
-without the catalog. A flush, a merge or a rewrite in between, or between two readings, changes no row of the feed.
+The catalog is asked in one transaction; `rows` reads what a task has, anywhere, without the catalog. A flush, a merge
+or a rewrite in between, or between two readings, changes no row of the feed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.file_reader import read_changed_files, read_data_files
+from ducklake_core.catalog.file_reader import read_data_files, read_touched_files
 from ducklake_core.catalog.inlined_reader import count_inlined_changes, read_inlined_changes
 from ducklake_core.catalog.reader import read_snapshot
-from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.catalog.session import Session
-from ducklake_core.change_rows import NUMBERS
 from ducklake_core.errors import SnapshotsExpired
-from ducklake_core.model import Column, SnapshotId, TableVersion
-from ducklake_core.plan.change_sizes import ChangeSize, change_sizes
-from ducklake_core.plan.change_slices import ChangedFile, ChangeTask, InlinedChanges
-from ducklake_core.plan.feed import History, SnapshotSpan, find_gap, gap_error, history_of
+from ducklake_core.feed.history import History, find_gap, gap_error, history_of
+from ducklake_core.feed.sizes import ChangeSize, change_sizes
+from ducklake_core.feed.task import ChangedFile, ChangeTask, InlinedChanges
+from ducklake_core.model import Column, SnapshotId, SnapshotSpan, TableVersion
 from ducklake_core.read.listing import as_table_columns, ask_catalog
 
 
@@ -61,9 +57,16 @@ def read_change_sizes(database: Database, table: TableVersion, history: History)
 
     def ask(session: Session, table: TableVersion) -> dict[int, ChangeSize]:
         inlined = count_inlined_changes(session, table, history.span)
-        return change_sizes(history, read_changed_files(session, table, history), inlined)
+        return change_sizes(history, changed_files(session, table, history), inlined)
 
     return ask_catalog(database, table, ask)
+
+
+def changed_files(session: Session, table: TableVersion, history: History) -> list[ChangedFile]:
+    """Return the data files that may have rows inserted or deleted in a range, each with all deletes up to its end."""
+    kinds = frozenset(kind for snapshot in history.snapshots for kind in snapshot.kinds)
+    found = read_touched_files(session, table, history.span, history.first_new_file_id, kinds)
+    return [ChangedFile(one.file, holds_new_rows=one.is_new, inlined_deletes=one.inlined_deletes) for one in found]
 
 
 def list_state(database: Database, request: FeedRequest) -> ChangeTask:
@@ -87,7 +90,7 @@ def _list_state(session: Session, request: FeedRequest) -> ChangeTask:
         span=request.span,
         times=((end, snapshot.snapshot_time),),
         rewrites=frozenset(),
-        mixed=frozenset(),
+        update_snapshots=frozenset(),
         files=tuple(files),
         inlined=tuple(_inlined_changes(session, replace(request, span=SnapshotSpan(SnapshotId(-1), end)))),
         is_state=True,
@@ -104,7 +107,7 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[SnapshotsEx
             raise error
         on_loss(error)
     is_quiet = not any(s.inserts or s.may_delete for s in history.snapshots)
-    files = () if is_quiet else tuple(read_changed_files(session, table, history))
+    files = () if is_quiet else tuple(changed_files(session, table, history))
     return ChangeTask(
         table=table.qualified_name,
         columns=request.columns,
@@ -112,7 +115,7 @@ def _list(session: Session, request: FeedRequest, on_loss: Callable[[SnapshotsEx
         span=span,
         times=tuple((s.snapshot_id, s.time) for s in history.snapshots),
         rewrites=history.rewrites,
-        mixed=history.mixed,
+        update_snapshots=history.update_snapshots,
         files=files,
         inlined=() if is_quiet else tuple(_inlined_changes(session, request)),
         net=request.net,
@@ -126,22 +129,6 @@ def _inlined_changes(session: Session, request: FeedRequest) -> Iterator[Inlined
     for inlined in request.table.inlined_tables:
         present = [c for c in inlined.columns if c.column_id in wanted]
         versions = read_inlined_changes(session, inlined, present, request.span)
-        if len(versions.row_ids):
-            yield _shipped(versions, present, request.columns)
-
-
-def _shipped(versions: RowVersions, present: Sequence[Column], columns: Sequence[Column]) -> InlinedChanges:
-    rows = as_table_columns(versions.rows, len(versions.row_ids), present, columns)
-    numbers = [pa.array(found) for found in (versions.row_ids, versions.begins, versions.ends)]
-    # By place, not by name: a column may have any name.
-    places = [str(i) for i in range(len(columns))]
-    table = pa.table([*rows.columns, *numbers], names=[*places, *NUMBERS])
-    return InlinedChanges(_stream(table), _stream(table.select(list(NUMBERS))), table.num_rows)
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table.combine_chunks())
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+        if len(versions):
+            rows = as_table_columns(versions.rows, len(versions), present, request.columns)
+            yield InlinedChanges.encode(rows, versions.row_ids, versions.begins, versions.ends)

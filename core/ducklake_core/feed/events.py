@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ducklake_core.feed.task import ChangedFile, ChangeTask
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes
 from ducklake_core.files.parquet_reader import (
     POSITIONS,
@@ -24,7 +25,6 @@ from ducklake_core.files.parquet_reader import (
 )
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile
-from ducklake_core.plan.change_slices import ChangedFile, ChangeTask
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -73,7 +73,7 @@ def events_of(
         yield Events(rows, row_ids, born, is_delete=False).filter(inserted)
 
 
-def read_file_changes(
+def read_file_events(
     storage: Storage, changed: ChangedFile, task: ChangeTask, columns: tuple[Column, ...]
 ) -> Iterator[Events]:
     """Yield the events of a file, of its span of it, in the columns asked for."""

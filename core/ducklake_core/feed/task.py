@@ -1,0 +1,135 @@
+"""What of a table changed in a range of snapshots: files and inlined rows, as one task has them. Pure.
+
+Made on the driver, read on executors: a task has all it needs to read its changes without the catalog. Inlined rows
+travel as an Arrow stream; both ends of that are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan
+
+VERSION_COLUMNS = ("row_id", "begin", "end")  # what stands behind the columns of inlined rows in their stream
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A data file of which rows may have been inserted or deleted in a range.
+
+    It comes with all its delete files. `inlined_deletes` are positions, each with the snapshot that deleted it.
+    `span` None: all of it.
+    """
+
+    file: DataFile
+    holds_new_rows: bool
+    inlined_deletes: tuple[tuple[int, SnapshotId], ...] = ()
+    span: RowSpan | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.file.record_count if self.span is None else self.span.end - self.span.first
+
+    def may_tell_of(self, snapshots: Collection[int]) -> bool:
+        """Tell whether some of these snapshots may have inserted or deleted rows of it."""
+        file, last = self.file, self.file.partial_max or self.file.begin_snapshot
+        if self.holds_new_rows and any(file.begin_snapshot <= i <= last for i in snapshots):
+            return True
+        if file.end_snapshot in snapshots or any(i in snapshots for _, i in self.inlined_deletes):
+            return True
+        return bool(file.delete_files) and min(d.begin_snapshot for d in file.delete_files) <= max(
+            snapshots, default=-1
+        )
+
+    def within(self, span: SnapshotSpan) -> ChangedFile | None:
+        """Return the file as a part of the range sees it; None when nothing can have happened to it there."""
+        file = self.file
+        last = file.partial_max or file.begin_snapshot
+        is_new = self.holds_new_rows and file.begin_snapshot <= span.end and last > span.start
+        has_ended = file.end_snapshot is not None and file.end_snapshot in span
+        has_deletes = any(delete_file.begin_snapshot <= span.end for delete_file in file.delete_files)
+        if is_new or has_ended or has_deletes or any(snapshot in span for _, snapshot in self.inlined_deletes):
+            return replace(self, holds_new_rows=is_new)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedChanges:
+    """Inlined row versions that a range began or ended, as an Arrow stream: columns, then `VERSION_COLUMNS`.
+
+    `versions` is such a stream without the columns: all that other tasks need to know of them.
+    """
+
+    stream: bytes = field(repr=False)
+    versions: bytes = field(repr=False)
+    rows: int
+
+    @classmethod
+    def encode(cls, rows: pa.Table, row_ids: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Self:
+        """Return versions of rows on their way to a task. `ends`: 0 for those that have not ended."""
+        numbers = [pa.array(found) for found in (row_ids, begins, ends)]
+        # By place, not by name: a column may have any name.
+        places = [str(i) for i in range(rows.num_columns)]
+        table = pa.table([*rows.columns, *numbers], names=[*places, *VERSION_COLUMNS])
+        return cls(_stream(table), _stream(table.select(list(VERSION_COLUMNS))), table.num_rows)
+
+    def decode(self) -> Iterator[tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield the rows, their columns called by their places, with their row ids, begins and ends."""
+        for found in pa.ipc.open_stream(self.stream):
+            numbers = (found.column(name).to_numpy() for name in VERSION_COLUMNS)
+            yield found.select(list(range(found.num_columns - len(VERSION_COLUMNS)))), *numbers
+
+    def without_columns(self) -> Self:
+        return replace(self, stream=self.versions)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTask:
+    """Some changes of one table, to be read by one task.
+
+    `update_snapshots` are those in which rows may have been updated; the counterparts have what else happened in these,
+    in other tasks: their row ids tell which deletes and inserts are halves of an update. With `net`, that is so of all
+    snapshots. When it `has_gap`, only the snapshots of `times` are left: events of others are not told, though some may
+    be there.
+    """
+
+    table: str
+    columns: tuple[Column, ...]
+    table_columns: tuple[Column, ...]
+    span: SnapshotSpan
+    times: tuple[tuple[SnapshotId, datetime], ...]
+    rewrites: frozenset[int]
+    update_snapshots: frozenset[int]
+    files: tuple[ChangedFile, ...] = ()
+    inlined: tuple[InlinedChanges, ...] = ()
+    counterpart_files: tuple[ChangedFile, ...] = ()
+    counterpart_inlined: tuple[InlinedChanges, ...] = ()
+    net: bool = False
+    has_gap: bool = False
+    weights: tuple[tuple[int, float], ...] = ()  # about how many rows of files each snapshot has changed
+    is_state: bool = False  # no changes, but the rows that are there at the end of the span, as if inserted by it
+
+    def tells_of_inserts(self, snapshot: SnapshotId) -> bool:
+        """Tell whether rows that a snapshot wrote are inserts of this range."""
+        if not self.span.start < snapshot <= self.span.end or snapshot in self.rewrites:
+            return False
+        return not self.has_gap or any(retained == snapshot for retained, _ in self.times)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there may be to look at, at most."""
+        return sum(f.rows for f in self.files) + sum(i.rows for i in self.inlined)
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
