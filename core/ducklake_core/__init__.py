@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ducklake_core.catalog.committer import CommitResult
+    from ducklake_core.catalog.commit import CommitResult
     from ducklake_core.errors import DuckLakeError
     from ducklake_core.lake import Lake
     from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "CommitResult": "catalog.committer",
+    "CommitResult": "catalog.commit",
     "DuckLakeError": "errors",
     "Lake": "lake",
     "Table": "read.table",

@@ -8,13 +8,14 @@ flushes meanwhile makes the files wrong: that is a conflict, and the flush start
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ducklake_core import faults
-from ducklake_core.catalog.committer import CommitResult, Committer
+from ducklake_core.catalog.commit import Commit
+from ducklake_core.catalog.committer import Committer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_inlined_file_deletes
 from ducklake_core.catalog.inlined_reader import count_row_versions, read_row_versions
@@ -38,9 +39,9 @@ DEFAULT_MEMORY_BYTES = 512 * 2**20
 _COPIES = 20
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Flusher:
-    """Flushes one table as a snapshot has it. It is what the committer asks for the changes."""
+    """Flushes one table as a snapshot has it."""
 
     database: Database
     storage: Storage
@@ -49,41 +50,38 @@ class Flusher:
     table: TableVersion
     options: TableOptions
     memory_bytes: int = DEFAULT_MEMORY_BYTES
-    flush: Flush | None = None
-    in_doubt: bool = False
-    _written: WrittenFiles = field(init=False)
 
-    def run(self) -> CommitResult:
+    def run(self) -> tuple[Snapshot | None, Flush]:
         """Write the files and commit them; nothing to flush makes no snapshot. A definite failure removes the files."""
-        with WrittenFiles(self.storage) as self._written:
-            self.flush = self._write()
+        with WrittenFiles(self.storage) as written:
+            flush = self._write(written)
             faults.at("after_flush_write")
-            if self.flush.is_empty:
-                return CommitResult(None)
-            self._check_counts(self.flush)
+            if flush.is_empty:
+                return None, flush
+            self._check_counts(flush)
+            commit = Commit(self._stage(flush))
             try:
-                return self.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
+                return self.committer.run(commit).snapshot, flush
             finally:
-                if self.in_doubt:  # the snapshot exists, or may: its files must stay
-                    self._written.keep()
+                if not commit.is_void:  # the snapshot exists, or may: its files must stay
+                    written.keep()
 
-    def finish(self, snapshot_id: SnapshotId) -> Staged:  # noqa: ARG002 # the files name no snapshot of ours
-        """Return the changes; for the committer."""
-        staged = StagedTable(self.table, self.table, TableWrites(flush=self.flush))
+    def _stage(self, flush: Flush) -> Staged:
+        staged = StagedTable(self.table, self.table, TableWrites(flush=flush))
         message = f"flush inlined rows of {self.table.qualified_name}" if self.options.requires_message else None
         info = CommitInfo(message=message)
         return Staged(self.base, (staged,), info=info)
 
-    def _write(self) -> Flush:
+    def _write(self, written: WrittenFiles) -> Flush:
         files: list[FlushedFile] = []
         emptied: list[FlushedTable] = []
         for inlined in self.table.inlined_tables:
-            found = self.database.wait_for(partial(self._write_rows, inlined))
+            found = self.database.wait_for(partial(self._write_rows, written, inlined))
             files += found
             emptied += [FlushedTable(inlined.name, sum(f.file.record_count for f in found))] if found else []
         through = self.base.snapshot_id
         listed, count = self.database.ask(lambda session: read_inlined_file_deletes(session, self.table, through))
-        deletes = tuple(self._write_deletes(*one) for one in listed)
+        deletes = tuple(self._write_deletes(written, *one) for one in listed)
         return Flush(through, tuple(emptied), tuple(files), deletes, count)
 
     def _check_counts(self, flush: Flush) -> None:
@@ -107,7 +105,7 @@ class Flusher:
                 )
             raise CorruptCatalog(f"cannot flush '{self.table.qualified_name}': {difference}; nothing was removed")
 
-    def _write_rows(self, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
+    def _write_rows(self, written: WrittenFiles, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
         chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)
         with FlushWriter(self.storage, self._layout(inlined)) as writer, closing(prefetched(chunks)) as read:
             for chunk in read:
@@ -116,7 +114,7 @@ class Flusher:
                 writer.write(chunk.rows, chunk.row_ids, chunk.begins, ends)
             files = writer.finish()
         for done in files:
-            self._note(done.file.path, None if done.deletes is None else done.deletes.path)
+            written.add(*(self.table.directory + one.path for one in (done.file, done.deletes) if one is not None))
         return files
 
     def _layout(self, inlined: InlinedTable) -> FileLayout:
@@ -125,7 +123,9 @@ class Flusher:
         sort_order, options = self.table.sort_order, self.options.files
         return FileLayout(self.table.directory, inlined.columns, partitioning, sort_order, options)
 
-    def _write_deletes(self, file: DataFile, positions: np.ndarray, snapshots: np.ndarray) -> FlushedDeletes:
+    def _write_deletes(
+        self, written: WrittenFiles, file: DataFile, positions: np.ndarray, snapshots: np.ndarray
+    ) -> FlushedDeletes:
         old_positions, old_snapshots = read_all_deletes(self.storage, file.delete_files)
         positions, snapshots = first_deletes(
             np.concatenate([old_positions, positions]), np.concatenate([old_snapshots, snapshots])
@@ -133,13 +133,10 @@ class Flusher:
         new = write_delete_file(
             self.storage, self.table.directory, file.path, positions, snapshots, encrypted=self.options.encrypted
         )
-        self._note(new.path)
+        written.add(self.table.directory + new.path)
         replaced = replaced_files(file.delete_files, self.committer.data_path)
         begin, last = SnapshotId(int(snapshots.min())), SnapshotId(int(snapshots.max()))
         return FlushedDeletes(file.data_file_id, new, begin, last, file.end_snapshot, replaced)
-
-    def _note(self, *paths: str | None) -> None:
-        self._written.add(*(self.table.directory + path for path in paths if path is not None))
 
 
 def _counts_and_head(session: Session, flush: Flush) -> tuple[list[int], Snapshot]:

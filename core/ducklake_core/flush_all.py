@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ducklake_core import faults
-from ducklake_core.catalog.committer import CommitResult
 from ducklake_core.catalog.inlined_cleanup import drop_superseded
 from ducklake_core.errors import CatalogTableMissing, CatalogUnavailable, CommitConflict, DuckLakeError, ObjectNotFound
 from ducklake_core.flush import Flusher
 from ducklake_core.log_lines import log_event
-from ducklake_core.model import FlushResult
+from ducklake_core.model import FlushResult, Snapshot
+from ducklake_core.plan.flush import Flush
 from ducklake_core.retries import conflict_retries
 from ducklake_core.spec.names import quoted, split_table_name
 
@@ -85,8 +85,8 @@ def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -
     options = definitions.options_of(table)
     flusher = Flusher(lake.database, lake.storage, lake.committer, definitions.snapshot, table, options, memory_bytes)
     start = time.perf_counter()
-    snapshot, flush = _run(flusher).snapshot, flusher.flush
-    if snapshot is None or flush is None:
+    snapshot, flush = _run(flusher)
+    if snapshot is None:
         return result
     facts = {"table": table.qualified_name, "rows": flush.rows, "files": len(flush.files), "bytes": flush.size_bytes}
     milliseconds = round(1000 * (time.perf_counter() - start), 1)
@@ -102,7 +102,7 @@ def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -
     )
 
 
-def _run(flusher: Flusher) -> CommitResult:
+def _run(flusher: Flusher) -> tuple[Snapshot | None, Flush]:
     try:
         return flusher.run()
     except CatalogTableMissing as error:

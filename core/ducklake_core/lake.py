@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog import ledger, reader
-from ducklake_core.catalog.committer import CommitResult, Committer
+from ducklake_core.catalog.commit import CommitResult
+from ducklake_core.catalog.committer import Committer
 from ducklake_core.catalog.consumers import forget_consumer, read_consumers, record_consumer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_inlined_state

@@ -1,4 +1,4 @@
-"""What a transaction has done to one table so far: rows and files to add, rows to end. Finished into `TableWrites`.
+"""What a transaction has done to one table so far: rows and files to add, rows to end. Staged as `TableWrites`.
 
 Rows that the transaction itself added and then deletes or updates are changed in place: no snapshot ever saw them.
 """
@@ -98,7 +98,7 @@ class PendingTable:
         items = self._delete_files.items()
         return [self.table.directory + d.path for (_, id_), d in items if id_ is not None and id_ != snapshot_id]
 
-    def finish(self, storage: Storage, data_path: str, snapshot_id: SnapshotId) -> StagedTable:
+    def stage(self, storage: Storage, data_path: str, snapshot_id: SnapshotId) -> StagedTable:
         """Return the staged table. Delete files that merge with older ones name the snapshot and are written for it."""
         writes = TableWrites(
             inlined=tuple(self._inlined_rows()),

@@ -18,13 +18,12 @@ from tenacity import (
     retry_if_exception,
     retry_if_exception_type,
     stop_after_attempt,
-    stop_after_delay,
     wait_random_exponential,
 )
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
-from ducklake_core.errors import CatalogUnavailable, CommitConflict, ContentionError, InvalidInput, TransientError
+from ducklake_core.errors import CatalogUnavailable, CommitConflict, ContentionError, InvalidInput
 from ducklake_core.log_lines import log_event
 from ducklake_core.spec.quantities import parse_duration
 
@@ -33,7 +32,6 @@ Result = TypeVar("Result")
 
 DEFAULT_TIMEOUT_SECONDS = 120.0
 CONTENTION_WAIT: wait_base = wait_random_exponential(multiplier=0.01, max=1.0)
-CONTENTION_STOP: stop_base = stop_after_delay(DEFAULT_TIMEOUT_SECONDS)
 CONFLICT_STOP: stop_base = stop_after_attempt(10)
 _SPOKEN_SECONDS = 10.0  # from one line to the next while the catalog is away
 _NAP_SECONDS = 0.2  # how soon a wait notices that nobody needs it any more
@@ -148,15 +146,6 @@ def retry_while_unavailable(act: Callable[[], Result], patience: Patience, catal
             outage.end()
             return result
     raise AssertionError("unreachable")  # the policy raises
-
-
-def commit_retries(
-    sleep: Callable[[float], None] = time.sleep,
-    stop: stop_base = CONTENTION_STOP,
-    wait: wait_base = CONTENTION_WAIT,
-) -> Retrying:
-    """Retry a commit that lost its snapshot id to another one, or its connection before COMMIT."""
-    return Retrying(retry=retry_if_exception_type(TransientError), stop=stop, wait=wait, sleep=sleep, reraise=True)
 
 
 def conflict_retries(

@@ -17,7 +17,7 @@ import pyarrow as pa
 from uuid6 import uuid7
 
 from ducklake_core.arrow_input import to_table
-from ducklake_core.catalog.committer import CommitResult
+from ducklake_core.catalog.commit import Commit, CommitResult
 from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.written import WrittenFiles
@@ -75,8 +75,8 @@ class Transaction:
         self._next_provisional = -1
         self._rows = RowWriter(lake.database, lake.storage, self._definitions.snapshot.snapshot_id)
         self._has_ended = self._has_failed = False
+        self._commit: Commit | None = None
         self.result: CommitResult | None = None
-        self.in_doubt = False
 
     def __enter__(self) -> Self:
         return self
@@ -92,18 +92,20 @@ class Transaction:
         """The snapshot that this transaction reads."""
         return self._definitions.snapshot
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a snapshot may have its changes although the commit has failed: files that it names must stay."""
+        return self._commit is not None and self._commit.in_doubt
+
     def commit(self) -> CommitResult:
         """Make the snapshot; nothing to do makes none. A definite failure removes the files that were written."""
         self._refuse_ended()
         self._has_ended = True
         try:
-            self.result = self._commit()
-        except BaseException:  # an interrupt must leave no file behind, either
-            if not self.in_doubt:  # else the snapshot may exist: its files must stay
+            self.result = self._run_commit()
+        finally:  # an interrupt must leave no file behind, either
+            if self._commit is None or self._commit.is_void:
                 self._remove_written()
-            raise
-        if self.result.replayed and not self.in_doubt:
-            self._remove_written()
         if self.result.snapshot is not None:
             self._remove_superseded(self.result.snapshot.snapshot_id)
         schema_version = None if self.result.snapshot is None else self.result.snapshot.schema_version
@@ -111,20 +113,23 @@ class Transaction:
             self._lake.forget()
         return self.result
 
-    def _commit(self) -> CommitResult:
+    def _run_commit(self) -> CommitResult:
         self._refuse_failed()
         self._refuse_missing_message()
-        staged = self.finish(SnapshotId(self.base.snapshot_id + 1))  # files are written before any lock is taken
+        next_id = SnapshotId(self.base.snapshot_id + 1)
+        staged = self._stage(next_id)  # files are written before any lock is taken
         if self._epoch is None and staged.is_empty:
             return CommitResult(None)
+        self._commit = Commit(staged, self._stage)
         try:
-            return self._lake.committer.commit(staged, self)
+            return self._lake.committer.run(self._commit)
         except CatalogLimitExceeded as error:  # such as a row of many columns that does not fit on a page
             if self.in_doubt or not any(pending.added for pending in self._tables.values()):
                 raise
             rows = sum(self._rows.write_added(pending) for pending in self._tables.values())
             log_event(log, logging.WARNING, "rows_not_inlined", rows=rows, reason=error)
-        return self._lake.committer.commit(self.finish(SnapshotId(self.base.snapshot_id + 1)), self)
+        self._commit = Commit(self._stage(next_id), self._stage)
+        return self._lake.committer.run(self._commit)
 
     def discard(self) -> None:
         """End the transaction and remove the files that were written; one that has ended is left alone.
@@ -145,9 +150,9 @@ class Transaction:
         paths = [path for pending in self._tables.values() for path in pending.superseded_paths(snapshot_id)]
         WrittenFiles(self._lake.storage, paths).remove()
 
-    def finish(self, snapshot_id: SnapshotId) -> Staged:
-        """Return everything to be committed as a value; for the committer."""
-        tables = tuple(p.finish(self._lake.storage, self._lake.data_path, snapshot_id) for p in self._tables.values())
+    def _stage(self, snapshot_id: SnapshotId) -> Staged:
+        """Return everything to be committed as a value, its delete files written for a snapshot id."""
+        tables = tuple(p.stage(self._lake.storage, self._lake.data_path, snapshot_id) for p in self._tables.values())
         tables = tuple(t for t in tables if not (t.before is None and t.after is None))
         schemas = tuple(self._created_schemas), tuple(self._dropped_schemas)
         return Staged(self.base, tables, *schemas, self._info, self._epoch, snapshot_id)

@@ -4,14 +4,13 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tenacity import stop_after_attempt
 
 from ducklake_core import Lake
 from ducklake_core.errors import ContentionError
-from ducklake_core.retries import commit_retries
 from tests.fixtures.catalogs import Catalog, PostgresCatalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.faults import at_fault
+from tests.fixtures.patience import patience_for
 
 
 def is_somebody_in_a_transaction(catalog: Catalog) -> bool:
@@ -58,8 +57,8 @@ def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(catalog: Ca
 def test_delete_that_never_meets_the_id_its_files_name_gives_up_and_leaves_nothing(
     catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ducklake_core.catalog.committer._MOST_FINISHES", 3)
-    lake.committer._retries = commit_retries(stop=stop_after_attempt(1))
+    monkeypatch.setattr("ducklake_core.catalog.committer._MAX_STAGINGS", 3)
+    lake.database.patience = patience_for(1)
 
     def beat() -> None:
         with Lake.open(catalog.url) as rival:

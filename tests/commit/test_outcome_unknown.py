@@ -10,15 +10,14 @@ from pathlib import Path
 import psycopg
 import pyarrow as pa
 import pytest
-from tenacity import stop_after_attempt, wait_none
 
 from ducklake_core import Lake
-from ducklake_core.catalog.committer import CommitResult, Committer
+from ducklake_core.catalog.commit import CommitResult
 from ducklake_core.errors import CatalogError, CommitOutcomeUnknown
 from ducklake_core.model import Epoch, Snapshot
-from ducklake_core.retries import commit_retries
 from tests.fixtures.catalogs import PostgresCatalog
 from tests.fixtures.consistency import check_lake
+from tests.fixtures.patience import patience_for
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Fate, Proxy, run_proxy
 from tests.fixtures.waiting import PATIENCE_SECONDS, wait_until
@@ -45,13 +44,11 @@ def proxy(catalog: PostgresCatalog) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def lake(catalog: PostgresCatalog, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+def lake(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     """Give a lake whose connections go through the proxy, and that gives up soon."""
     monkeypatch.setenv("PGSSLMODE", "disable")  # else a refused connection is tried again without encryption
     monkeypatch.setenv("PGGSSENCMODE", "disable")
-    with Lake.open(proxy.database.url) as lake:
-        retries = commit_retries(stop=stop_after_attempt(5), wait=wait_none())
-        lake.committer = Committer(lake.database, catalog.data_path, retries=retries)
+    with Lake.open(proxy.database.url, catalog_timeout=patience_for(5)) as lake:
         lake.ledger_entry("s")  # the ledger's tables are looked for once
         yield lake
 
@@ -405,7 +402,7 @@ def commit(lake: Lake, rows: pa.Table, batch_id: int = 1) -> CommitResult:
 
 def before_trying_again(lake: Lake, act: Callable[[], None]) -> None:
     """Let something happen after an attempt has failed."""
-    lake.committer._retries = commit_retries(lambda _: act(), stop_after_attempt(5), wait_none())
+    lake.database.patience = patience_for(5, lambda _: act())
 
 
 def other_append(catalog: PostgresCatalog, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:

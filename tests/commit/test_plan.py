@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain
 from uuid import UUID
 
 import pyarrow as pa
@@ -22,11 +21,9 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.commit import HeadState, plan_commit
-from ducklake_core.plan.data_rows import stats_writes
+from ducklake_core.plan.commit import CommitPlan, HeadState, plan_commit
 from ducklake_core.plan.staged import InlinedRows, Staged, StagedTable, TableWrites
-from ducklake_core.plan.stats_change import StatsChange
-from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, InsertInlined, InsertRows, UpdateRows
+from ducklake_core.plan.writes import CreateInlinedTable, InsertInlined, InsertRows, UpdateRows
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 COLUMNS = (Column(ColumnId(1), "id", "int64"),)
@@ -58,7 +55,7 @@ FILE = NewDataFile(
 def test_snapshot_is_written_first_and_its_changes_last() -> None:
     plan = plan_append(TableWrites(inlined=(ROWS,), files=(FILE,)))
 
-    first, *_, last = plan.writes
+    first, *_, last = [*plan.rows, *plan.closing()]
     assert isinstance(first, InsertRows)
     assert isinstance(last, InsertRows)
     assert (first.table, last.table) == ("ducklake_snapshot", "ducklake_snapshot_changes")
@@ -76,7 +73,7 @@ def test_row_ids_follow_those_of_the_table() -> None:
     plan = plan_append(TableWrites(inlined=(ROWS,), files=(FILE,)))
 
     [file_row] = rows_of(plan, "ducklake_data_file")
-    [inlined] = [w for w in plan.writes if isinstance(w, InsertInlined)]
+    [inlined] = [w for w in plan.rows if isinstance(w, InsertInlined)]
     [stats] = rows_of(plan, "ducklake_table_stats")
     assert (file_row["data_file_id"], file_row["row_id_start"]) == (30, 1000)
     assert inlined.row_ids.tolist() == [1100, 1101]
@@ -86,7 +83,7 @@ def test_row_ids_follow_those_of_the_table() -> None:
 def test_updated_rows_keep_their_ids_and_take_no_new_ones() -> None:
     plan = plan_append(TableWrites(inlined=(replace(ROWS, row_ids=pa.array([8, 9])),)))
 
-    [inlined] = [w for w in plan.writes if isinstance(w, InsertInlined)]
+    [inlined] = [w for w in plan.rows if isinstance(w, InsertInlined)]
     [stats] = rows_of(plan, "ducklake_table_stats")
     assert inlined.row_ids.tolist() == [8, 9]
     assert stats["next_row_id"] == 1000
@@ -99,7 +96,7 @@ def test_first_inlined_rows_make_their_table_under_a_new_schema_version() -> Non
     plan = plan_commit(staged, HeadState(HEAD, {TABLE.table_id: None}), NOW)
 
     assert plan.snapshot.schema_version == 8
-    assert [w.name for w in plan.writes if isinstance(w, CreateInlinedTable)] == ["ducklake_inlined_data_3_8"]
+    assert [w.name for w in plan.rows if isinstance(w, CreateInlinedTable)] == ["ducklake_inlined_data_3_8"]
     [version] = rows_of(plan, "ducklake_schema_versions")  # its columns are those of this snapshot, not of the first
     assert version == {"begin_snapshot": 42, "schema_version": 8, "table_id": 3}
 
@@ -141,6 +138,6 @@ def plan_append(writes: TableWrites) -> CommitPlan:
 
 
 def rows_of(plan: CommitPlan, table: str) -> list[dict[str, object]]:
-    writes = chain.from_iterable(stats_writes(w) if isinstance(w, StatsChange) else (w,) for w in plan.writes)
+    writes = [*plan.rows, *plan.closing()]
     found = [w.rows for w in writes if isinstance(w, (InsertRows, UpdateRows)) and w.table == table]
     return [dict(row) for rows in found for row in rows]

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tenacity import stop_after_attempt
 
 from ducklake_core import Lake, faults
-from ducklake_core.catalog.committer import Committer
 from ducklake_core.errors import CommitConflict, ContentionError
-from ducklake_core.retries import commit_retries
+from ducklake_core.retries import Patience
 from tests.fixtures.catalogs import PostgresCatalog
 from tests.fixtures.consistency import check_lake, stored_files
+from tests.fixtures.patience import WaitClock, patience_for
 from tests.fixtures.postgres import PostgresDatabase
 
 
@@ -35,9 +35,7 @@ def slept() -> list[float]:
 @pytest.fixture
 def lake(catalog: PostgresCatalog, slept: list[float]) -> Iterator[Lake]:
     """Give a lake that tries five times and does not really sleep."""
-    with Lake.open(catalog.url) as lake:
-        retries = commit_retries(sleep=slept.append, stop=stop_after_attempt(5))
-        lake.committer = Committer(lake.database, catalog.data_path, retries=retries)
+    with Lake.open(catalog.url, catalog_timeout=patience_for(5, slept.append)) as lake:
         yield lake
 
 
@@ -56,14 +54,19 @@ def test_append_that_loses_its_snapshot_id_is_retried_with_the_same_file(
     check_lake(catalog)
 
 
-def test_retries_wait_longer_and_longer_up_to_a_second(
-    catalog: PostgresCatalog, lake: Lake, slept: list[float]
-) -> None:
-    policy = commit_retries(sleep=slept.append, stop=stop_after_attempt(30))
-    lake.committer = Committer(lake.database, catalog.data_path, retries=policy)
-    with beaten(catalog, 12, lambda rival, n: rival.append("t", {"id": [n]})):
+def test_retries_wait_longer_and_longer_up_to_a_second(catalog: PostgresCatalog, lake: Lake) -> None:
+    clock = WaitClock()
+    lake.database.patience = Patience(sleep=clock.sleep, clock=clock.read)
+    attempts: list[float] = []
+
+    def beat(rival: Lake, number: int) -> None:
+        attempts.append(clock.now)
+        rival.append("t", {"id": [number]})
+
+    with beaten(catalog, 12, beat):
         lake.append("t", {"id": [0]})
 
+    slept = [end - start for start, end in pairwise([*attempts, clock.now])]
     assert len(slept) == 12
     assert all(0 <= seconds <= min(1.0, 0.01 * 2**n) for n, seconds in enumerate(slept, 1))
     assert len(set(slept)) == 12

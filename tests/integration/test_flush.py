@@ -278,7 +278,7 @@ def test_a_failed_flush_leaves_no_file(catalog: Catalog, lake: Lake, monkeypatch
     def fail(*_: object) -> None:
         raise RuntimeError("no commit today")
 
-    monkeypatch.setattr(lake.committer, "commit", fail)
+    monkeypatch.setattr(lake.committer, "run", fail)
     with pytest.raises(RuntimeError):
         lake.flush_inlined("t")
 

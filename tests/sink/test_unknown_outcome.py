@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from tenacity import stop_after_attempt
 
-from ducklake_core.catalog.committer import Committer
-from ducklake_core.retries import commit_retries
 from ducklake_sinks import DuckLakeSink
 from tests.fixtures.catalogs import PostgresCatalog
 from tests.fixtures.ingests import Ingest, with_secret
 from tests.fixtures.oracle import Oracle
+from tests.fixtures.patience import patience_for
 from tests.fixtures.proxy import Fate, run_proxy
 
 pytestmark = [
@@ -44,9 +42,7 @@ def parquet_files(ingest: Ingest) -> set[Path]:
 def give_up_soon(sink: DuckLakeSink) -> None:
     """Let its commits be tried three times, at once."""
     assert sink._runtime is not None
-    lake = sink._runtime.lake
-    policy = commit_retries(stop=stop_after_attempt(3), sleep=lambda _: None)
-    lake.committer = Committer(lake.database, lake.data_path, retries=policy)
+    sink._runtime.lake.database.patience = patience_for(3)
 
 
 @pytest.mark.parametrize("way", [{}, {"partition_by": ["bucket(2, id)"]}], ids=["native", "python tasks"])

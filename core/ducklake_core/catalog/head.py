@@ -13,9 +13,8 @@ from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.inlined_insert import encode_ahead, is_few
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableStats
-from ducklake_core.plan.commit import HeadState
+from ducklake_core.plan.commit import CommitPlan, HeadState
 from ducklake_core.plan.staged import Staged
-from ducklake_core.plan.writes import CommitPlan
 from ducklake_core.spec.versions import FormatVersion
 
 _MOST_TABLES = 256  # whose statistics are remembered
@@ -38,9 +37,13 @@ class LastCommit:
 class CommitBasis:
     """What a commit is planned on. `guard`: the statement that fails where that was assumed wrongly; None: read."""
 
-    state: HeadState
+    head: HeadState
     entry: LedgerEntry | None
     guard: Statement | None = None
+
+    @property
+    def has_entry(self) -> bool:
+        return self.entry is not None
 
 
 def last_commit_after(
@@ -56,7 +59,7 @@ def last_commit_after(
     may write statistics in other ways. And a clock behind that of the head gives its time to every snapshot: after a
     restore from a backup another's might look like ours. An epoch without rows leaves everything as it was.
     """
-    old = basis.state.snapshot
+    old = basis.head.snapshot
     known = before.stats if before is not None and before.head == old else None
     if plan is None:
         return LastCommit(old, known or {}, entry)
@@ -67,7 +70,7 @@ def last_commit_after(
         return LastCommit(new, {}, entry)
     touched = {table.newest.table_id for table in staged.tables}  # a flush writes statistics, too
     others = {i: stats for i, stats in known.items() if i not in touched} if len(known) < _MOST_TABLES else {}
-    return LastCommit(new, others | plan.stats, entry)
+    return LastCommit(new, others | plan.new_stats, entry)
 
 
 def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis | None:

@@ -29,9 +29,7 @@ from ducklake_core.catalog.postgres.encode_small import EncodedRows, encode_rows
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column
-from ducklake_core.plan.data_rows import stats_writes
 from ducklake_core.plan.staged import InlinedRows
-from ducklake_core.plan.stats_change import StatsChange
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
     DeleteInlined,
@@ -55,7 +53,7 @@ def statements_of_all(session: Session, writes: Iterable[Write]) -> list[Stateme
     return [statement for write in writes for statement in statements_of(session, write)]
 
 
-def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noqa: C901 # one case per kind of write
+def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # one case per kind of write
     """Yield the statements of one write."""
     match write:
         case InsertRows():
@@ -81,8 +79,6 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # noq
             yield from _insert_inlined_deletes(session, write)
         case DeleteInlined() | DeleteInlinedDeletes():
             yield _delete_flushed(session, write)
-        case StatsChange():
-            yield from statements_of_all(session, stats_writes(write))
         case _:
             assert_never(write)
 

@@ -21,7 +21,7 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.data_rows import data_file_writes, delete_writes, restated_writes
+from ducklake_core.plan.data_rows import data_file_writes, delete_writes
 from ducklake_core.plan.definition_rows import (
     definition_writes,
     has_new_shape,
@@ -31,8 +31,8 @@ from ducklake_core.plan.definition_rows import (
 )
 from ducklake_core.plan.flush_rows import flush_writes
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
-from ducklake_core.plan.stats_change import StatsChange
-from ducklake_core.plan.writes import CommitPlan, CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
+from ducklake_core.plan.stats_rows import StatsChange, restated_writes, stats_writes
+from ducklake_core.plan.writes import CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
 from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
 
 
@@ -47,6 +47,38 @@ class HeadState:
     snapshot: Snapshot
     stats: Mapping[TableId, TableStats | None]
     base: Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPlan:
+    """The snapshot to be made and what its commit writes, in two halves.
+
+    `rows`: all that is known when the plan is made, the snapshot's own row first. `closing()`: the statistics and, last
+    of all, the snapshot's changes row. Statistics are merged when they are asked for: by then the rows are on their
+    way, and the server takes as long to insert them. Nothing else depends on them.
+    """
+
+    snapshot: Snapshot
+    rows: tuple[Write, ...]
+    changes_row: InsertRows
+    stats_changes: tuple[StatsChange, ...] = ()
+
+    @property
+    def created_inlined_tables(self) -> set[str]:
+        return {write.name for write in self.rows if isinstance(write, CreateInlinedTable)}
+
+    def statistics(self) -> list[Write]:
+        """Work out the rows of the statistics of the tables that get rows."""
+        return [write for change in self.stats_changes for write in stats_writes(change)]
+
+    def closing(self) -> list[Write]:
+        """Work out the second half."""
+        return [*self.statistics(), self.changes_row]
+
+    @property
+    def new_stats(self) -> dict[TableId, TableStats]:
+        """The statistics of the tables that get rows, as they will be."""
+        return {change.table.table_id: change.new for change in self.stats_changes}
 
 
 def plan_commit(staged: Staged, head: HeadState, now: datetime) -> CommitPlan:
@@ -101,6 +133,7 @@ class _Planner:
         bump = staged.changes_definitions or lazily_inlined
         self.schema_version = head.snapshot.schema_version + int(bump)
         self._numbers: dict[int, int] = {}
+        self._stats_changes: list[StatsChange] = []
 
     def plan(self) -> CommitPlan:
         numbered = self._number(self.staged)
@@ -111,8 +144,9 @@ class _Planner:
         self.next_file_id += sum(1 for t in numbered.tables if t.writes.inlined and not t.writes.files)
         snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id)
         changes = format_changes(changes_of(numbered))
-        rows = (_snapshot_row(snapshot), *writes, _changes_row(snapshot, changes, numbered.info))
-        return CommitPlan(replace(snapshot, changes=changes), rows)
+        rows = (_snapshot_row(snapshot), *writes)
+        changes_row = _changes_row(snapshot, changes, numbered.info)
+        return CommitPlan(replace(snapshot, changes=changes), rows, changes_row, tuple(self._stats_changes))
 
     # ---- numbering
 
@@ -211,7 +245,7 @@ class _Planner:
             yield InsertInlined(inlined.name, inlined.columns, rows, row_ids, self.snapshot_id, inlined.stored_names)
         yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
         if writes.files or writes.inlined:
-            yield StatsChange(after, writes, stats, next_row_id)
+            self._stats_changes.append(StatsChange(after, writes, stats, next_row_id))
         if writes.flush is not None:
             first_file_id = self.next_file_id
             self.next_file_id += writes.flush.file_count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,21 +13,16 @@ from ducklake_core.model import (
     NewDeleteFile,
     ReplacedFile,
     SnapshotId,
-    TableColumnStats,
     TableId,
-    TableStats,
     TableVersion,
 )
-from ducklake_core.plan.staged import ReplacedDeletes, RestatedBounds, TableWrites
-from ducklake_core.plan.statistics import changed_stats, widened_float
-from ducklake_core.plan.stats_change import StatsChange
+from ducklake_core.plan.staged import ReplacedDeletes, TableWrites
 from ducklake_core.plan.writes import (
     DeleteRows,
     EndInlined,
     EndRows,
     InsertInlinedDeletes,
     InsertRows,
-    UpdateRows,
     Write,
 )
 
@@ -169,58 +164,4 @@ def delete_file_row(
         "footer_size": new.footer_size,
         "encryption_key": new.encryption_key,
         "partial_max": partial_max,
-    }
-
-
-def restated_writes(
-    table: TableVersion, restated: Sequence[RestatedBounds], stats: TableStats | None
-) -> Iterator[Write]:
-    """Yield the new texts of bounds that were written under a narrower type."""
-    known = stats.columns if stats else {}
-    for bounds in restated:
-        if bounds.files:
-            rows = tuple(
-                {"data_file_id": i, "column_id": bounds.column_id, "min_value": low, "max_value": high}
-                for i, low, high in bounds.files
-            )
-            yield UpdateRows("ducklake_file_column_stats", ("data_file_id", "column_id"), rows)
-        old = known.get(bounds.column_id)
-        if old is not None:
-            new = replace(old, min_value=widened_float(old.min_value), max_value=widened_float(old.max_value))
-            yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), (_bounds(table, new),))
-
-
-def stats_writes(change: StatsChange) -> Iterator[Write]:
-    """Yield what makes the old statistics of a table into the new ones."""
-    table, old, new = change.table, change.old, change.new
-    row = {
-        "table_id": table.table_id,
-        "record_count": new.record_count,
-        "next_row_id": new.next_row_id,
-        "file_size_bytes": new.file_size_bytes,
-    }
-    if old is None or old.is_recovered:
-        if old is not None:  # what remains of it is not to be trusted
-            for name in ("ducklake_table_stats", "ducklake_table_column_stats"):
-                yield DeleteRows(name, ({"table_id": table.table_id},))
-        yield InsertRows("ducklake_table_stats", (row,))
-        if new.columns:
-            yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in new.columns.values()))
-        return
-    yield UpdateRows("ducklake_table_stats", ("table_id",), (row,))
-    changed = changed_stats(old, new.columns)
-    if changed:
-        rows = tuple(_bounds(table, s) for s in changed)
-        yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), rows)
-
-
-def _bounds(table: TableVersion, stats: TableColumnStats) -> dict[str, Any]:
-    return {
-        "table_id": table.table_id,
-        "column_id": stats.column_id,
-        "contains_null": stats.contains_null,
-        "contains_nan": stats.contains_nan,
-        "min_value": stats.min_value,
-        "max_value": stats.max_value,
-        "extra_stats": stats.extra_stats,
     }

@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ducklake_core.model import Column, DataFileId, Snapshot, SnapshotId, TableId, TableStats
+from ducklake_core.model import Column, DataFileId, SnapshotId, TableId
 from ducklake_core.plan.staged import InlinedRows
-from ducklake_core.plan.stats_change import StatsChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +115,4 @@ Write: TypeAlias = (
     | InsertInlinedDeletes
     | DeleteInlined
     | DeleteInlinedDeletes
-    | StatsChange
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CommitPlan:
-    """The snapshot to be made and its writes; the snapshot's own row comes first, its changes row last."""
-
-    snapshot: Snapshot
-    writes: tuple[Write, ...]
-
-    @property
-    def stats(self) -> dict[TableId, TableStats]:
-        """The statistics of the tables that get rows, as they will be."""
-        return {w.table.table_id: w.new for w in self.writes if isinstance(w, StatsChange)}
