@@ -8,7 +8,7 @@ CATALOG ?= sqlite
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spark test-under-load check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants lock format clean
+.PHONY: help demo test test-spark test-under-load check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants docs lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ fuzz: $(ENVIRONMENT) ## take new random walks and draw new examples, for long (F
 
 mutants: $(ENVIRONMENT) ## take out one safeguard after another and see that a test notices (ARGS="sink- --jobs 2" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.mutants.run $(ARGS)
+
+docs: $(ENVIRONMENT) ## write the tables of options in docs/ as the code has them
+	@$(BIN)/python -m tests.docs.option_tables
 
 format: $(ENVIRONMENT) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from ducklake_core.errors import InvalidInput
-from ducklake_core.spec.quantities import parse_duration, parse_size
+from ducklake_core.settings import Duration, OptionalCount, OptionalDuration, OptionalSize, Settings, setting
 
 
 class Inlined(Protocol):
@@ -26,49 +23,50 @@ class Inlined(Protocol):
     def oldest(self) -> datetime | None: ...
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class FlushPolicy:
-    """Flush a table's inlined rows as soon as one threshold is reached; None: never for that reason.
+class FlushPolicy(Settings):
+    """Flush a table's inlined rows as soon as one threshold is reached; None: never for that reason."""
 
-    `bytes` is a number or a text such as `64MB`, `age` seconds or a text such as `5m`, counted from the oldest row.
-    `deletes` counts rows that are deleted: inlined ones that ended, and positions of files kept in the catalog.
-    `budget` is how long a batch may wait, at most, for a flush that has fallen behind by four thresholds.
-    `keep_superseded` is how long empty tables of inlined rows stay for DuckDB's open sessions: `Lake.flush_inlined`.
-    """
+    purpose: ClassVar[str] = "a flush policy cannot be made"
+    noun: ClassVar[str] = "threshold"
 
-    rows: int | None
-    bytes: int | None
-    age: timedelta | None
-    deletes: int | None
-    budget: timedelta
-    keep_superseded: timedelta
+    rows: OptionalCount = setting("number of inlined rows", default=100_000)
+    bytes: OptionalSize = setting(
+        "their size: a number, or a text such as `64MB`, `64 megabytes` or `64MiB`",
+        default=64_000_000,
+        shown="`'64MB'`",
+    )
+    age: OptionalDuration = setting(
+        "age of the oldest inlined row: seconds, or a text such as `30s`, `5m`, `5 minutes`, `1h` or `2d`",
+        default=timedelta(minutes=5),
+        shown="`'5m'`",
+    )
+    deletes: OptionalCount = setting(
+        "number of deleted rows in the catalog: inlined rows that were deleted, and deletes from files", default=10_000
+    )
+    budget: Duration = setting(
+        "not a threshold: how long a batch may wait for a flush that has fallen behind",
+        default=timedelta(seconds=2),
+        shown="`'2s'`",
+    )
+    keep_superseded: Duration = setting(
+        "not a threshold: how long empty tables of inlined rows are kept "
+        "[for open DuckDB sessions](work-with-duckdb.md#sessions-that-stay-open)",
+        default=timedelta(hours=1),
+        shown="`'1h'`",
+    )
 
-    def __init__(
-        self,
-        rows: int | None = 100_000,
-        bytes: int | str | None = "64MB",  # noqa: A002 # the word users know
-        age: float | str | timedelta | None = "5m",
-        deletes: int | None = 10_000,
-        budget: float | str | timedelta = "2s",
-        keep_superseded: float | str | timedelta = "1h",
-    ) -> None:
-        problems: list[str] = []
-        fields = {
-            "rows": _parsed(problems, "rows", rows, parse_count),
-            "bytes": _parsed(problems, "bytes", bytes, parse_size),
-            "age": _parsed(problems, "age", age, parse_duration),
-            "deletes": _parsed(problems, "deletes", deletes, parse_count),
-            "budget": _parsed(problems, "budget", budget, parse_duration),
-            "keep_superseded": _parsed(problems, "keep_superseded", keep_superseded, parse_duration),
-        }
-        if fields["budget"] is None and not problems:
-            problems.append("budget is None, but must be a time; 0 to never wait")
-        if fields["keep_superseded"] is None and not problems:
-            problems.append("keep_superseded is None, but must be a time; 0 to drop them at once")
-        if problems:
-            raise InvalidInput("a flush policy cannot be made: " + "; ".join(problems), problems=problems)
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+    if TYPE_CHECKING:  # what may be given, where that is more than what is kept
+
+        def __init__(
+            self,
+            *,
+            rows: int | None = ...,
+            bytes: int | str | None = ...,  # noqa: A002 # the word users know
+            age: float | str | timedelta | None = ...,
+            deletes: int | None = ...,
+            budget: float | str | timedelta = ...,
+            keep_superseded: float | str | timedelta = ...,
+        ) -> None: ...
 
     def is_due(self, inlined: Inlined, now: datetime, times: int = 1) -> bool:
         """Tell whether a threshold is reached, or `times` the threshold of rows or bytes."""
@@ -80,18 +78,3 @@ class FlushPolicy:
             or (times == 1 and self.deletes is not None and deletes >= self.deletes)
             or (times == 1 and self.age is not None and age is not None and age >= self.age)
         )
-
-
-def parse_count(value: object) -> int:
-    """Return a number of at least one; raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("a number of at least 1, or None")
-    return value
-
-
-def _parsed(problems: list[str], name: str, value: object, parse: Callable[[object], object]) -> object:
-    try:
-        return None if value is None else parse(value)
-    except ValueError as error:
-        problems.append(f"{name} is {value!r}, but must be {error}")
-        return None

@@ -1,53 +1,166 @@
-"""What a sink is told: parsed and checked once, every mistake at once. Opens nothing; pickles with the sink."""
+"""What a sink is told: each option once, with its default and what it means. Opens nothing; pickles with the sink."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
+from pydantic import BeforeValidator
 from pyspark.sql import Column, DataFrame
 
 from ducklake_core.catalog.urls import CatalogUrl
-from ducklake_core.errors import DuckLakeError, InvalidInput
+from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SortKey
 from ducklake_core.row_writes import INLINE_BYTES
-from ducklake_core.spec.names import join_table_name, nearest_name, split_table_name
+from ducklake_core.settings import (
+    Catalog,
+    Duration,
+    Flag,
+    OptionalTableName,
+    OptionalText,
+    Problem,
+    RowCount,
+    Settings,
+    Size,
+    checked,
+    optional,
+    setting,
+)
+from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expressions
-from ducklake_core.spec.paths import hide_password
-from ducklake_core.spec.quantities import parse_duration, parse_size
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
 
 Route: TypeAlias = str | Callable[[DataFrame], Column]
 BAD_ROW_CHOICES = ("fail", "quarantine")
 _SORT_KEY = re.compile(r"""("[^"]+"|[^\s"]+)(\s+(ASC|DESC))?(\s+NULLS\s+(FIRST|LAST))?""", re.IGNORECASE)
+_TEXTS = {"type": ["string", "array"], "items": {"type": "string"}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkOptions:
-    """The arguments of `DuckLakeSink`, which explains them."""
+def _route(value: object) -> object:
+    if not (isinstance(value, str) and value) and not callable(value):
+        raise ValueError("a column's name or a function from a DataFrame to a Column")
+    return value
 
-    catalog: str
-    table: str | None = None
-    route: Route | None = None
-    stream: str | None = None
-    data_path: str | None = None
-    metadata_schema: str | None = None
-    partition_by: tuple[str, ...] = ()
-    sorted_by: tuple[str | SortKey, ...] = ()
-    table_options: Mapping[str, object] | None = None
-    merge_schema: bool = False
-    inline_rows: int = 10_000
-    inline_bytes: int = INLINE_BYTES
-    flush: FlushPolicy | None = FlushPolicy()  # noqa: RUF009 # frozen
-    on_bad_row: str = "fail"
-    dead_letter_table: str | None = None
-    job: str | None = None
-    catalog_timeout: str | float | timedelta = "2m"
+
+def _listed(value: Any) -> Any:  # Any: whatever a user may get wrong
+    return (value,) if isinstance(value, (str, SortKey)) else tuple(value) if isinstance(value, Sequence) else value
+
+
+def _partitioning(value: object) -> object:
+    expressions = _listed(value)
+    if not isinstance(expressions, tuple) or not all(isinstance(one, str) for one in expressions):
+        raise ValueError("a list of expressions such as 'date(ts)'")
+    for expression in expressions:
+        parse_partition_expressions((expression,))
+    return expressions
+
+
+def _sorting(value: object) -> object:
+    keys = _listed(value)
+    for key in keys if isinstance(keys, tuple) else (keys,):
+        if not isinstance(key, SortKey) and not (isinstance(key, str) and _SORT_KEY.fullmatch(key)):
+            raise Problem(f"has {key!r}, but takes expressions such as 'ts' or 'ts DESC NULLS FIRST'")
+    return keys
+
+
+def _table_options(value: Any) -> object:  # Any: see _listed
+    if not isinstance(value, Mapping):
+        raise ValueError("a mapping of DuckLake's options of a table")  # noqa: TRY004 # what pydantic collects
+    problems = [problem for name, one in value.items() if (problem := _problem_of_option(name, one))]
+    if problems:
+        raise InvalidInput("; ".join(problems))
+    return value
+
+
+def _problem_of_option(name: str, value: Any) -> str | None:  # Any: see _listed
+    try:
+        normalize_option(name, value)
+    except InvalidInput as error:
+        return str(error)
+    return None
+
+
+def _choice(value: object) -> object:
+    if value not in BAD_ROW_CHOICES:
+        raise ValueError("'fail' or 'quarantine'")
+    return value
+
+
+def _policy(value: object) -> object:
+    if value is not None and not isinstance(value, (FlushPolicy, Mapping)):
+        raise ValueError("a FlushPolicy, or None to never flush")
+    return value
+
+
+class SinkOptions(Settings):
+    """The arguments of `DuckLakeSink`."""
+
+    purpose: ClassVar[str] = "a sink cannot be made"
+    noun: ClassVar[str] = "argument"
+
+    catalog: Catalog = setting(
+        "a URL such as `postgresql://lake@db/lake` or `sqlite:///lake.sqlite`, or the string of DuckDB's ATTACH"
+    )
+    table: OptionalTableName = setting("where rows go; created from the first batch that has rows", default=None)
+    route: Annotated[Route | None, *checked(optional(_route), {"type": "string"})] = setting(
+        "instead of `table`: a column, or a function from the DataFrame to a Column, that names the table of each row",
+        default=None,
+    )
+    stream: OptionalText = setting(
+        "the stream's name in the ledger; default: Spark's query id. Required over Spark Connect", default=None
+    )
+    data_path: OptionalText = setting(
+        "where files go if the sink has to create the lake; without it, the lake must exist", default=None
+    )
+    metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None)
+    partition_by: Annotated[tuple[str, ...], *checked(_partitioning, _TEXTS)] = setting(
+        'for tables that the sink creates, such as `["year(ts)", "month(ts)", "day(ts)"]` (or `date(ts)`, the same) or '
+        "`bucket(8, id)`",
+        default=(),
+    )
+    sorted_by: Annotated[tuple[str | SortKey, ...], *checked(_sorting, _TEXTS)] = setting(
+        "for tables that the sink creates, such as `ts` or `ts DESC`", default=()
+    )
+    table_options: Annotated[Mapping[str, object] | None, *checked(optional(_table_options), {"type": "object"})] = (
+        setting(
+            'DuckLake options for tables that the sink creates, such as `{"target_file_size": "64MB"}`', default=None
+        )
+    )
+    merge_schema: Flag = setting(
+        "follow the schema of the data: see [schema changes](schema-changes.md)", default=False
+    )
+    inline_rows: RowCount = setting(
+        "the largest number of rows in a batch that is inlined; 0: inline nothing", default=10_000
+    )
+    inline_bytes: Size = setting(
+        "the largest size of a batch that is inlined, for each table, as Arrow holds it; a larger one goes to Parquet, "
+        "however few rows it has",
+        default=INLINE_BYTES,
+        shown="`'8MB'`",
+    )
+    flush: Annotated[FlushPolicy | None, BeforeValidator(_policy)] = setting(
+        "when inlined rows become Parquet; `None`: never", default=FlushPolicy()
+    )
+    on_bad_row: Annotated[str, *checked(_choice, {"enum": [*BAD_ROW_CHOICES]})] = setting(
+        "or `'quarantine'`: see [bad records](bad-records.md)", default="fail"
+    )
+    dead_letter_table: OptionalTableName = setting(
+        "where quarantined rows go; default: the table's name with `_dead_letters`, and `main.dead_letters` with a "
+        "route",
+        default=None,
+    )
+    job: OptionalText = setting(
+        "a name for people, stored in each snapshot with the stream, the batch and the source offsets", default=None
+    )
+    catalog_timeout: Duration = setting(
+        "how long a batch waits for a catalog that cannot be reached; then the query fails",
+        default=timedelta(minutes=2),
+        shown="`'2m'`",
+    )
 
     @property
     def quarantines(self) -> bool:
@@ -56,161 +169,31 @@ class SinkOptions:
     @property
     def dead_letters(self) -> str:
         """The table for rows that cannot be stored."""
-        if self.dead_letter_table is not None:
-            return self.dead_letter_table
-        if self.table is None:
-            return "main.dead_letters"
-        schema, name = split_table_name(self.table)
-        return join_table_name(schema, f"{name}_dead_letters")
+        return _dead_letters(self.table, self.dead_letter_table)
 
-    def __repr__(self) -> str:
-        shown = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        shown["catalog"] = CatalogUrl.parse(self.catalog).shown  # without its password
-        if self.data_path is not None:
-            shown["data_path"] = hide_password(self.data_path)
-        return f"SinkOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: each is of its own type
+        table, named = right.get("table"), right.get("dead_letter_table")
+        if right.get("route") is not None and table is not None:
+            yield "table and route exclude each other: a route names the table of each row"
+        if table is not None and route_key(table) == route_key(_dead_letters(table, named)):
+            yield "dead_letter_table is the table itself: name another"
+        if "catalog" in right:
+            try:
+                CatalogUrl.parse(right["catalog"], right.get("metadata_schema"))
+            except InvalidInput as error:
+                yield str(error)
+
+
+def _dead_letters(table: str | None, named: str | None) -> str:
+    if named is not None:
+        return named
+    if table is None:
+        return "main.dead_letters"
+    schema, name = split_table_name(table)
+    return join_table_name(schema, f"{name}_dead_letters")
 
 
 def parse_options(arguments: Mapping[str, Any]) -> SinkOptions:  # Any: whatever a caller may get wrong
     """Return the options; raise InvalidInput that lists every bad argument."""
-    known = {f.name for f in fields(SinkOptions)}
-    problems = [_unknown(name, known) for name in arguments if name not in known]
-    given = {name: value for name, value in arguments.items() if name in known}
-    for name in ("partition_by", "sorted_by"):
-        if name in given:
-            given[name] = _listed(given[name])
-    if _size(given.get("inline_bytes")) is None:
-        given["inline_bytes"] = parse_size(given["inline_bytes"])
-    for name, check in _CHECKS.items():
-        problem = check(given[name]) if name in given else None
-        if problem is not None:
-            problems.append(f"{name} {problem}")
-    if not problems:
-        problems += _contradictions(SinkOptions(**given))
-    if problems:
-        raise InvalidInput("a sink cannot be made: " + "; ".join(problems), problems=problems)
-    return SinkOptions(**given)
-
-
-def _contradictions(options: SinkOptions) -> Iterator[str]:
-    """Yield what is wrong only together."""
-    if options.route is not None and options.table is not None:
-        yield "table and route exclude each other: a route names the table of each row"
-    if options.table is not None and route_key(options.table) == route_key(options.dead_letters):
-        yield "dead_letter_table is the table itself: name another"
-    problem = _refusal(lambda _: CatalogUrl.parse(options.catalog, options.metadata_schema))(None)
-    if problem is not None:
-        yield f"metadata_schema {problem}".replace("is wrong: metadata_schema ", "")
-
-
-def _unknown(name: str, known: set[str]) -> str:
-    near = nearest_name(name, known)
-    hint = f"did you mean '{near}'?" if near else f"known are {', '.join(sorted(known))}"
-    return f"there is no argument '{name}': {hint}"
-
-
-def _listed(value: Any) -> Any:  # Any: checked next
-    return (value,) if isinstance(value, (str, SortKey)) else tuple(value) if isinstance(value, Sequence) else value
-
-
-def _refusal(parse: Callable[[Any], object]) -> Callable[[Any], str | None]:  # Any: see parse_options
-    """Make a check of what raises."""
-
-    def check(value: Any) -> str | None:  # Any: see parse_options
-        try:
-            parse(value)
-        except (DuckLakeError, TypeError, AttributeError, ValueError) as error:
-            return f"is wrong: {error}"
-        return None
-
-    return check
-
-
-def _optional(check: Callable[[Any], str | None]) -> Callable[[Any], str | None]:  # Any: see parse_options
-    return lambda value: None if value is None else check(value)
-
-
-def _text(value: object) -> str | None:
-    return None if isinstance(value, str) and value else f"is {value!r}, but must be a text that is not empty"
-
-
-def _flag(value: object) -> str | None:
-    return None if isinstance(value, bool) else f"is {value!r}, but must be True or False"
-
-
-def _row_count(value: object) -> str | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return None if is_count else f"is {value!r}, but must be a number of rows, 0 or more"
-
-
-def _size(value: object) -> str | None:
-    try:
-        parse_size(value)
-    except ValueError as error:
-        return f"is {value!r}, but must be {error}"
-    return None
-
-
-def _duration(value: object) -> str | None:
-    try:
-        parse_duration(value)
-    except ValueError as error:
-        return f"is {value!r}, but must be {error}"
-    return None
-
-
-def _route(value: object) -> str | None:
-    is_route = (isinstance(value, str) and bool(value)) or callable(value)
-    return None if is_route else f"is {value!r}, but must be a column's name or a function from a DataFrame to a Column"
-
-
-def _flush(value: object) -> str | None:
-    return (
-        None if isinstance(value, FlushPolicy) else f"is {value!r}, but must be a FlushPolicy, or None to never flush"
-    )
-
-
-def _choice(value: object) -> str | None:
-    return None if value in BAD_ROW_CHOICES else f"is {value!r}, but must be 'fail' or 'quarantine'"
-
-
-def _table_options(value: Any) -> str | None:  # Any: see parse_options
-    if not isinstance(value, Mapping):
-        return f"is {value!r}, but must be a mapping of DuckLake's options of a table"
-    problems = [problem for k, v in value.items() if (problem := _refusal(lambda _: normalize_option(k, v))(None))]  # noqa: B023 # called at once
-    return "; ".join(problems) or None
-
-
-def _partitioning(value: Any) -> str | None:  # Any: see parse_options
-    if not isinstance(value, tuple):
-        return f"is {value!r}, but must be a list of expressions such as 'date(ts)'"
-    return next(filter(None, (_refusal(parse_partition_expressions)((expression,)) for expression in value)), None)
-
-
-def _sorting(value: Any) -> str | None:  # Any: see parse_options
-    keys = value if isinstance(value, tuple) else (value,)
-    wrong = [
-        key for key in keys if not (isinstance(key, SortKey) or (isinstance(key, str) and _SORT_KEY.fullmatch(key)))
-    ]
-    return f"has {wrong[0]!r}, but takes expressions such as 'ts' or 'ts DESC NULLS FIRST'" if wrong else None
-
-
-_CHECKS: Mapping[str, Callable[[Any], str | None]] = {  # Any: see parse_options
-    "catalog": _refusal(CatalogUrl.parse),
-    "table": _optional(_refusal(split_table_name)),
-    "route": _optional(_route),
-    "stream": _optional(_text),
-    "data_path": _optional(_text),
-    "metadata_schema": _optional(_text),
-    "partition_by": _partitioning,
-    "sorted_by": _sorting,
-    "table_options": _optional(_table_options),
-    "merge_schema": _flag,
-    "inline_rows": _row_count,
-    "inline_bytes": _size,
-    "flush": _optional(_flush),
-    "on_bad_row": _choice,
-    "dead_letter_table": _optional(_refusal(split_table_name)),
-    "job": _optional(_text),
-    "catalog_timeout": _duration,
-}
+    return SinkOptions.parse(arguments)

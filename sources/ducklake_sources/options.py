@@ -7,99 +7,185 @@ regardless of case. No message and no repr shows a password.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
-from enum import Enum
-from typing import Any
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
 
 from ducklake_core.catalog.urls import CatalogUrl
-from ducklake_core.errors import DuckLakeError, InvalidInput
+from ducklake_core.errors import InvalidInput
 from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.model import SnapshotId
-from ducklake_core.spec.names import nearest_name, split_table_name
-from ducklake_core.spec.paths import hide_password
-from ducklake_core.spec.quantities import parse_duration, parse_size
+from ducklake_core.settings import (
+    Catalog,
+    Duration,
+    OptionalSize,
+    OptionalText,
+    Settings,
+    TableName,
+    checked,
+    setting,
+)
+from ducklake_core.spec.names import nearest_name
+from ducklake_sources.option_values import (
+    Start,
+    parse_change_types,
+    parse_columns,
+    parse_count,
+    parse_flag,
+    parse_start,
+    parse_timestamp,
+    parse_version,
+)
 from ducklake_sources.refusals import no_tables_of_spark
 
+Flag = Annotated[bool, *checked(parse_flag, {"type": "boolean"})]
+Count = Annotated[int, *checked(parse_count, {"type": "integer", "minimum": 1})]
+Version = Annotated[SnapshotId, *checked(parse_version, {"type": "integer", "minimum": 0})]
+Time = Annotated[datetime, *checked(parse_timestamp, {"type": "string"})]
+_NAMES_SCHEMA = {"type": "string"}
+_START_SCHEMA = {"type": ["integer", "string"]}
 
-class Start(Enum):
-    """Where a change feed begins, when it is not a snapshot's id."""
 
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
-    """The options of `format("ducklake")`; `docs/read-tables.md` explains them. None: not given.
+class SourceOptions(Settings):
+    """The options of `format("ducklake")`. None: not given.
 
     Timestamps have a time zone: UTC, where none was given. Versions are snapshot ids.
     """
 
-    catalog: str
-    table: str
-    metadata_schema: str | None = None
-    data_path: str | None = None
-    catalog_timeout: timedelta = timedelta(minutes=2)
-    columns: tuple[str, ...] | None = None
-    filter: str | None = None
-    filter_pushdown: bool = False
-    version_as_of: SnapshotId | None = None
-    timestamp_as_of: datetime | None = None
-    read_change_feed: bool = False
-    starting_version: SnapshotId | Start | None = None
-    starting_timestamp: datetime | None = None
-    ending_version: SnapshotId | None = None
-    ending_timestamp: datetime | None = None
-    change_types: frozenset[ChangeType] = frozenset(ChangeType)
-    net_changes: bool = False
-    max_versions_per_trigger: int = 1000
-    max_rows_per_trigger: int | None = None
-    max_bytes_per_trigger: int | None = None
-    fail_on_data_loss: bool = True
-    skip_change_commits: bool = False
-    ignore_deletes: bool = False
-    schema_tracking_location: str | None = None
-    consumer_id: str | None = None
-    consumer_expiration: timedelta = timedelta(days=7)
+    model_config = ConfigDict(alias_generator=to_camel)
+    purpose: ClassVar[str] = "cannot read from a DuckLake"
+    noun: ClassVar[str] = "option"
+
+    catalog: Catalog = setting(
+        "a URL such as `postgresql://lake@db/lake` or `sqlite:///lake.sqlite`, or the string of DuckDB's ATTACH"
+    )
+    table: TableName = setting('`table` or `schema.table`; quote odd parts, as in `main."my.table"`')
+    metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None, shown="none")
+    data_path: OptionalText = setting(
+        "where the lake keeps its files, if you want that checked", default=None, shown="none"
+    )
+    catalog_timeout: Duration = setting(
+        "how long to wait for a catalog that cannot be reached; then `CatalogUnavailable`",
+        default=timedelta(minutes=2),
+        shown="`2m`",
+    )
+    columns: Annotated[tuple[str, ...] | None, *checked(parse_columns, _NAMES_SCHEMA)] = setting(
+        "names separated by commas; quote odd ones with double quotes or backticks. Spark does not tell a source which "
+        "columns a query needs",
+        default=None,
+        shown="all",
+    )
+    filter: OptionalText = setting(
+        "a condition in DuckDB's SQL, such as `day >= '2026-01-01' AND city = 'Bonn'`", default=None, shown="all rows"
+    )
+    filter_pushdown: Flag = setting("see below", default=False, shown="`false`")
+    version_as_of: Version | None = setting("the id of a snapshot", default=None, shown="the newest")
+    timestamp_as_of: Time | None = setting(
+        "a time, such as `2026-01-31 12:00:00` or `2026-01-31T12:00:00+02:00`; without a zone, in UTC. The last "
+        "snapshot that is not after it is read",
+        default=None,
+        shown="the newest",
+    )
+    read_change_feed: Flag = setting(
+        "`true`: every change, with the four columns above. `false`: inserted rows only; a snapshot that updates or "
+        "deletes rows stops the stream with `RowsChanged`",
+        default=False,
+        shown="`false`",
+    )
+    skip_change_commits: Flag = setting(
+        "for inserted rows only: skip snapshots that update or delete", default=False, shown="`false`"
+    )
+    ignore_deletes: Flag = setting(
+        "for inserted rows only: skip snapshots that only delete", default=False, shown="`false`"
+    )
+    starting_version: Annotated[SnapshotId | Start | None, *checked(parse_start, _START_SCHEMA)] = setting(
+        "the first snapshot whose changes are read: its id, `earliest` or `latest`. Default: the table as it is comes "
+        "first, as inserts",
+        default=None,
+        shown="none",
+    )
+    starting_timestamp: Time | None = setting(
+        "instead of it: the first snapshot that is not older", default=None, shown="none"
+    )
+    ending_version: Version | None = setting("the last snapshot that is read", default=None, shown="none")
+    ending_timestamp: Time | None = setting(
+        "instead of it: the last snapshot that is not younger", default=None, shown="none"
+    )
+    change_types: Annotated[frozenset[ChangeType], *checked(parse_change_types, _NAMES_SCHEMA)] = setting(
+        "some of `insert`, `delete`, `update_preimage`, `update_postimage`, separated by commas",
+        default=frozenset(ChangeType),
+        shown="all",
+    )
+    net_changes: Flag = setting(
+        "`true`: one row for each `_rowid` of a batch, its final change; an update has its last image, and a row that "
+        "was inserted and deleted again has none",
+        default=False,
+        shown="`false`",
+    )
+    max_versions_per_trigger: Count = setting(
+        "the largest number of snapshots (that change the table) in a batch. This and the next two need Spark 4.2",
+        default=1000,
+        shown="`1000`",
+    )
+    max_rows_per_trigger: Count | None = setting(
+        "how many changes in a batch at most, as far as the catalog tells. Of a file that many snapshots "
+        "filled (a flush, a merge, a delete file) all rows count for the first of these, so batches can be "
+        "much smaller",
+        default=None,
+        shown="none",
+    )
+    max_bytes_per_trigger: OptionalSize = setting(
+        "about how many bytes of data files in a batch, such as `64MB`", default=None, shown="none"
+    )
+    fail_on_data_loss: Flag = setting(
+        "`false`: go on if snapshots expired before they were read, with a warning; the offset then has "
+        "`lost_snapshots`",
+        default=True,
+        shown="`true`",
+    )
+    schema_tracking_location: OptionalText = setting(
+        "a folder for this stream alone, to go on after columns were renamed or dropped", default=None, shown="none"
+    )
+    consumer_id: OptionalText = setting(
+        "a name under which the catalog records how far this stream has read", default=None, shown="none"
+    )
+    consumer_expiration: Duration = setting(
+        "how long that record counts after the stream last reported", default=timedelta(days=7), shown="`7d`"
+    )
 
     @property
     def shown_catalog(self) -> str:
         """The catalog's address without its password."""
         return CatalogUrl.parse(self.catalog).shown
 
-    def __repr__(self) -> str:
-        shown = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        shown["catalog"] = self.shown_catalog
-        if self.data_path is not None:
-            shown["data_path"] = hide_password(self.data_path)
-        return f"SourceOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+    @classmethod
+    def unknown(cls, name: str) -> str:
+        return _unknown(name)
+
+    @classmethod
+    def missing(cls, name: str) -> str:
+        return f"{name} is missing: {_REQUIRED[name]}"
+
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: each is of its own type
+        return _contradictions(right)
+
+
+_NAMES = {name.lower(): name for name in SourceOptions.names()}
+_REQUIRED = {
+    "catalog": "give the address of the catalog, such as 'postgresql://user@host/database' or 'sqlite:///lake.sqlite'",
+    "table": "give the name of a table, such as 'main.events'",
+}
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
     """Return the options; raise InvalidInput that lists everything that is wrong with them."""
     if "provider" in {key.lower() for key in given}:  # Spark's, of a table in its own catalog
         raise no_tables_of_spark()
-    problems: list[str] = []
-    values: dict[str, Any] = {}  # Any: each option is of its own type
-    for key, text in given.items():
-        name = _NAMES.get(key.lower())
-        if name is None:
-            problems.append(_unknown(key))
-            continue
-        try:
-            values[_field(name)] = _PARSERS[name](text.strip())
-        except DuckLakeError as error:
-            problems.append(f"{name} is wrong: {error}")
-        except ValueError as error:
-            problems.append(f"{name} is {text!r}, but must be {error}")
-    given_names = {key.lower() for key in given}
-    problems += [f"{name} is missing: {why}" for name, why in _REQUIRED.items() if name not in given_names]
-    problems += _contradictions(values)
-    if problems:
-        raise InvalidInput("cannot read from a DuckLake: " + "; ".join(problems), problems=problems)
-    return SourceOptions(**values)
+    return SourceOptions.parse({_NAMES.get(key.lower(), key): text.strip() for key, text in given.items()})
 
 
 def check_table_read(options: SourceOptions) -> None:
@@ -125,123 +211,10 @@ def check_stream(options: SourceOptions) -> None:
 
 
 def _refuse(options: SourceOptions, names: tuple[str, ...], why: str) -> None:
-    defaults = {f.name: f.default for f in fields(SourceOptions)}
+    defaults = {name: field.default for name, field in SourceOptions.model_fields.items()}
     problems = [f"{name} {why}" for name in names if getattr(options, _field(name)) != defaults[_field(name)]]
     if problems:
         raise InvalidInput("cannot read from a DuckLake: " + "; ".join(problems), problems=problems)
-
-
-# ------------------------------------------------------------------------------------------ one value
-
-
-def _text(text: str) -> str:
-    if not text:
-        raise ValueError("a text that is not empty")
-    return text
-
-
-def _catalog(text: str) -> str:
-    CatalogUrl.parse(text)
-    return text
-
-
-def _table(text: str) -> str:
-    split_table_name(text)
-    return text
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("'true' or 'false'")
-    return text.lower() == "true"
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"0*[1-9]\d*", text):
-        raise ValueError("a number of at least 1")
-    return int(text)
-
-
-def _version(text: str) -> SnapshotId:
-    if not re.fullmatch(r"\d+", text):
-        raise ValueError("the id of a snapshot, a number such as 12")
-    return SnapshotId(int(text))
-
-
-def _start(text: str) -> SnapshotId | Start:
-    if text.lower() in {start.value for start in Start}:
-        return Start(text.lower())
-    try:
-        return _version(text)
-    except ValueError:
-        raise ValueError("'earliest', 'latest' or the id of a snapshot, a number such as 12") from None
-
-
-def _timestamp(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("a time such as '2026-01-31', '2026-01-31 12:30:00' or '2026-01-31T12:30:00+02:00'") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _columns(text: str) -> tuple[str, ...]:
-    """Split names by commas; a name in double quotes or backticks may hold anything, with its quote doubled."""
-    names: list[str] = []
-    position = 0
-    while match := _COLUMN.match(text, position):
-        quoted, name = match.group(1) or match.group(2), match.group(3)
-        names.append(name.strip() if quoted is None else quoted[1:-1].replace(quoted[0] * 2, quoted[0]))
-        position = match.end()
-        if position == len(text) and not match.group(4):
-            return tuple(names)
-    raise ValueError('names separated by commas, odd ones quoted, as in: id, name, "unit, price"')
-
-
-_COLUMN = re.compile(r"""\s*(?:("(?:[^"]|"")+")|(`(?:[^`]|``)+`)|([^",`]*[^",`\s]))\s*(?:(,)|$)""", re.DOTALL)
-
-
-def _change_types(text: str) -> frozenset[ChangeType]:
-    known = {kind.name: kind for kind in ChangeType}
-    words = [word.strip().lower() for word in text.split(",")]
-    if any(word not in known for word in words):
-        raise ValueError(f"some of {', '.join(known)}, separated by commas")
-    return frozenset(known[word] for word in words)
-
-
-_PARSERS: Mapping[str, Callable[[str], object]] = {
-    "catalog": _catalog,
-    "table": _table,
-    "metadataSchema": _text,
-    "dataPath": _text,
-    "catalogTimeout": parse_duration,
-    "columns": _columns,
-    "filter": _text,
-    "filterPushdown": _flag,
-    "versionAsOf": _version,
-    "timestampAsOf": _timestamp,
-    "readChangeFeed": _flag,
-    "startingVersion": _start,
-    "startingTimestamp": _timestamp,
-    "endingVersion": _version,
-    "endingTimestamp": _timestamp,
-    "changeTypes": _change_types,
-    "netChanges": _flag,
-    "maxVersionsPerTrigger": _count,
-    "maxRowsPerTrigger": _count,
-    "maxBytesPerTrigger": parse_size,
-    "failOnDataLoss": _flag,
-    "skipChangeCommits": _flag,
-    "ignoreDeletes": _flag,
-    "schemaTrackingLocation": _text,
-    "consumerId": _text,
-    "consumerExpiration": parse_duration,
-}
-_NAMES = {name.lower(): name for name in _PARSERS}
-_REQUIRED = {
-    "catalog": "give the address of the catalog, such as 'postgresql://user@host/database' or 'sqlite:///lake.sqlite'",
-    "table": "give the name of a table, such as 'main.events'",
-}
 
 
 def _field(name: str) -> str:
@@ -260,7 +233,7 @@ def _unknown(key: str) -> str:
     if key.lower() in _OF_OTHERS:
         return f"there is no option '{key}': {_OF_OTHERS[key.lower()]}"
     near = nearest_name(key.lower(), _NAMES)
-    hint = f"did you mean '{_NAMES[near]}'?" if near else f"known are {', '.join(_PARSERS)}"
+    hint = f"did you mean '{_NAMES[near]}'?" if near else f"known are {', '.join(SourceOptions.names())}"
     return f"there is no option '{key}': {hint}"
 
 
@@ -296,6 +269,10 @@ _STREAM_ONLY = (
     "schemaTrackingLocation",
     "consumerId",
 )
+FOR_TABLES_ONLY = frozenset((*_TIME_TRAVEL, *_FILTERS))
+FOR_CHANGES_ONLY = frozenset(
+    (*_RANGE, *_STREAM_ONLY, "readChangeFeed", "changeTypes", "netChanges", "failOnDataLoss", "consumerExpiration")
+)
 _EXCLUDE_EACH_OTHER = (
     ("versionAsOf", "timestampAsOf"),
     ("startingVersion", "startingTimestamp"),
@@ -306,7 +283,9 @@ _EXCLUDE_EACH_OTHER = (
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:  # Any: see parse_options
     """Yield what is wrong only together, of the values that are right alone."""
-    given = {name for name in _PARSERS if (value := values.get(_field(name))) is not None and value is not False}
+    given = {
+        name for name in SourceOptions.names() if (value := values.get(_field(name))) is not None and value is not False
+    }
     for one, other in _EXCLUDE_EACH_OTHER:
         if one in given and other in given:
             yield f"{one} and {other} exclude each other"

@@ -30,7 +30,8 @@ from ducklake_sources.feed_schema import (
     record_next_columns,
 )
 from ducklake_sources.offsets import FeedOffset
-from ducklake_sources.options import SourceOptions, Start
+from ducklake_sources.option_values import Start
+from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
 from ducklake_sources.spark_versions import HAS_LIMITS, AvailableNow, is_unlimited, read_limit
 from ducklake_sources.table_feed import TableFeed, log_loss

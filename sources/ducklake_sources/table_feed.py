@@ -23,7 +23,8 @@ from ducklake_core.feed.rows import CHANGE_TYPE, read_changes
 from ducklake_core.feed.sizes import ChangeSize
 from ducklake_core.log_lines import log_event
 from ducklake_core.model import Column, ColumnsVersion, Snapshot, SnapshotId, SnapshotSpan, TableVersion
-from ducklake_sources.options import SourceOptions, Start
+from ducklake_sources.option_values import Start
+from ducklake_sources.options import SourceOptions
 
 _log = logging.getLogger(__name__)
 

@@ -1,15 +1,11 @@
 """The tables of `docs/write-a-stream.md` say what the code does."""
 
-import inspect
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import errors
-from ducklake_sinks import DuckLakeSink, FlushPolicy
 from ducklake_sinks.spark_types import lake_schema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "write-a-stream.md").read_text()
@@ -39,15 +35,6 @@ SPARK_TYPES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("heading", "made"), [("option", DuckLakeSink), ("threshold", FlushPolicy)], ids=["sink", "flush policy"]
-)
-def test_options_and_defaults_are_those_of_the_code(heading: str, made: Callable[..., object]) -> None:
-    parameters = [p for p in inspect.signature(made).parameters.values() if p.kind is not p.VAR_KEYWORD]
-
-    assert table(heading) == [(f"`{p.name}`", _default(p)) for p in parameters]
-
-
 def test_the_table_of_spark_types_is_what_the_code_does() -> None:
     expected = [(f"`{t.simpleString()}`", f"`{lake_schema(_column(t))['c']}`") for t in SPARK_TYPES]
 
@@ -66,16 +53,6 @@ def table(heading: str) -> list[tuple[str, str]]:
     assert found is not None
     rows = [line.strip("| ").split(" | ") for line in found[1].splitlines()]
     return [(row[0], row[1]) for row in rows]
-
-
-def _default(parameter: inspect.Parameter) -> str:
-    match parameter.default:
-        case inspect.Parameter.empty:
-            return "required"
-        case FlushPolicy():
-            return "`FlushPolicy()`"
-        case value:
-            return f"`{value!r}`"
 
 
 def _column(type_: T.DataType) -> T.StructType:
