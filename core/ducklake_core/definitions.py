@@ -10,11 +10,12 @@ from functools import cached_property
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options import options_of
-from ducklake_core.catalog.session import Row, Statement
+from ducklake_core.catalog.session import Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableId, TableVersion
 from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.options import Options, TableOptions
+from ducklake_core.spec.rows import ViewRow
 
 
 class Definitions:
@@ -33,10 +34,11 @@ class Definitions:
     def at_head(cls, database: Database, data_path: str, known: Definitions | None) -> Definitions:
         """Read the head and the options; keep what is known when no definition has changed since."""
         base = {"base": -1 if known is None else known.snapshot.snapshot_id}
-        statements = [Statement(queries.head_and_base(database.tables), base)]
-        statements.append(Statement(queries.metadata(database.tables)))
-        heads, metadata = database.ask(lambda session: session.run_and_end(statements))
-        found = cls(database, data_path, reader.head_of(heads), options_of(metadata))
+        snapshots, metadata = queries.head_and_base(database.tables), queries.metadata(database.tables)
+        statements = [Statement(snapshots.select, base), Statement(metadata.select)]
+        rows, options = database.ask(lambda session: session.run_and_end(statements))
+        heads = snapshots.named(rows)
+        found = cls(database, data_path, reader.head_of(heads), options_of(metadata.named(options)))
         # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
         is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot
         if known is not None and is_there and known.snapshot.schema_version == found.snapshot.schema_version:
@@ -80,10 +82,10 @@ class Definitions:
         return self._table_options[key]
 
     def has_view(self, schema_id: SchemaId, name: str) -> bool:
-        return any(r[4] == schema_id and fold(r[5]) == fold(name) for r in self._views())
+        return any(v.schema_id == schema_id and fold(v.view_name) == fold(name) for v in self._views())
 
     def has_views(self, schema_id: SchemaId) -> bool:
-        return any(r[4] == schema_id for r in self._views())
+        return any(v.schema_id == schema_id for v in self._views())
 
     def table_not_found(self, name: str) -> ObjectNotFound:
         """Return the error for a name that no table has, with the nearest one that exists."""
@@ -92,6 +94,6 @@ class Definitions:
         hint = f"did you mean '{near}'?" if near else f"there are {', '.join(names[:10]) or 'no tables'}"
         return ObjectNotFound(f"there is no table '{name}' at snapshot {self.snapshot.snapshot_id}; {hint}", name=name)
 
-    def _views(self) -> list[Row]:
-        statement = queries.views(self.database.tables)
-        return self.database.ask(lambda session: session.query(statement, snapshot=self.snapshot.snapshot_id))
+    def _views(self) -> list[ViewRow]:
+        views, at = queries.views(self.database.tables), self.snapshot.snapshot_id
+        return self.database.ask(lambda session: views.ask(session, snapshot=at))

@@ -13,6 +13,7 @@ from ducklake_core.errors import InvalidInput, SnapshotsExpired
 from ducklake_core.feed.history import History, find_gap, gap_error, history_of
 from ducklake_core.feed.rows import change_schema
 from ducklake_core.model import Column, ColumnId, SnapshotId, SnapshotSpan, TableId
+from ducklake_core.spec.rows import HistoryRow
 
 TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 TABLE = TableId(1)
@@ -28,7 +29,7 @@ HARMLESS = ["", "inserted_into_table:1", "inlined_delete:1", "inline_flush:1", "
 def history(start: int, end: int, changes: dict[int, str | None]) -> History:
     """Return what there is of a range when only these snapshots are left."""
     base = max((i for i in changes if i <= start), default=start)
-    rows = [(SnapshotId(i), TIME, 1, i, text) for i, text in sorted(changes.items()) if base <= i <= end]
+    rows = [HistoryRow(SnapshotId(i), TIME, 1, i, text) for i, text in sorted(changes.items()) if base <= i <= end]
     return history_of(SnapshotSpan(SnapshotId(start), SnapshotId(end)), rows, TABLE)
 
 

@@ -206,8 +206,8 @@ def _find_landed(session: Session, commit: Commit, head: Snapshot) -> CommitResu
         if attempt.snapshot is None or not attempt.is_until(head):
             continue
         snapshot_id = attempt.snapshot.snapshot_id
-        rows = session.query(queries.snapshot_and_changes(session.tables), snapshot=snapshot_id)
-        if rows and reader.snapshot_of(rows[0]) != _as_stored(attempt.snapshot, commit.staged.info):
+        rows = queries.snapshot_and_changes(session.tables).ask(session, snapshot=snapshot_id)
+        if rows and reader.told_snapshot_of(rows[0]) != _as_stored(attempt.snapshot, commit.staged.info):
             continue
         if not rows or not attempt.has_own_time:
             reason = "looks like ours, but may be another's" if rows else "has expired, if it was there"
@@ -222,8 +222,8 @@ def _as_stored(snapshot: Snapshot, info: CommitInfo) -> Snapshot:
 
 
 def _changes_since(session: Session, staged: Staged) -> list[Changes]:
-    rows = session.query(queries.changes_since(session.tables), base=staged.base.snapshot_id)
-    return [(row[0], row[1]) for row in rows]
+    rows = queries.changes_since(session.tables).ask(session, base=staged.base.snapshot_id)
+    return [(row.snapshot_id, row.changes_made) for row in rows]
 
 
 def _ledger_entry(epoch: Epoch, staged: Staged, plan: CommitPlan | None, now: datetime) -> LedgerEntry:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import TypeAlias
 
 import numpy as np
-from sqlalchemy import Select, Table, bindparam, select
 
-from ducklake_core.catalog import queries
+from ducklake_core.catalog import file_queries as queries
 from ducklake_core.catalog.inlined_tables import inlined_delete_table
-from ducklake_core.catalog.session import Row, Session, Statement
-from ducklake_core.catalog.stored_tables import exists_statement, table_exists
+from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.stored_tables import exists_statement, is_true, table_exists
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import (
     ColumnId,
@@ -22,6 +21,7 @@ from ducklake_core.model import (
     DataFile,
     DataFileId,
     DeleteFile,
+    DeleteFileId,
     NameMapping,
     NameMappingEntry,
     SnapshotId,
@@ -30,27 +30,28 @@ from ducklake_core.model import (
 )
 from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind
 from ducklake_core.spec.paths import join_path
+from ducklake_core.spec.rows import DataFileRow, FileColumnStatsRow, InlinedDeleteRow, NameMappingRow, PartitionValueRow
 
 
 def read_data_files(
     session: Session, table: TableVersion, snapshot: SnapshotId, *, with_partition_values: bool = False
 ) -> list[DataFile]:
     """Return the data files live at a snapshot, each with its deletes; partition values only for those who prune."""
+    t, of_table = session.tables, {"table_id": table.table_id}
+    files, mappings, values = queries.data_files(t), queries.name_mappings(t), queries.partition_values(t)
     statements = [
-        Statement(queries.data_files(session.tables), {"table_id": table.table_id, "snapshot": snapshot}),
-        Statement(queries.name_mappings(session.tables), {"table_id": table.table_id}),
+        Statement(files.select, {**of_table, "snapshot": snapshot}),
+        Statement(mappings.select, of_table),
         exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"),
     ]
-    if with_partition_values:
-        query = queries.of_table(session.tables, "ducklake_file_partition_value")
-        statements.append(Statement(query, {"table_id": table.table_id}))
-    rows, mapping_rows, exists, *found = session.run(statements)
-    mappings = _mappings_of(mapping_rows)
-    values: dict[int, dict[int, str | None]] = defaultdict(dict)
-    for file_id, _table_id, index, value in found[0] if found else ():
-        values[file_id][index] = value
-    deletes = _inlined_deletes(session, table, snapshot) if exists[0][0] else {}
-    return [_data_file_of(r, table, mappings, values[r[0][0]], deletes.get(r[0][0], ())) for r in _by_data_file(rows)]
+    statements += [Statement(values.select, of_table)] if with_partition_values else []
+    file_rows, mapping_rows, exists, *value_rows = session.run(statements)
+    known = _Known(
+        _mappings_of(mappings.named(mapping_rows)),
+        _partition_values_of(values.named(chain(*value_rows))),
+        _inlined_deletes(session, table, snapshot) if is_true(exists) else {},
+    )
+    return [_data_file_of(rows, table, known) for rows in _by_data_file(files.named(file_rows)).values()]
 
 
 def read_file_stats(
@@ -58,12 +59,24 @@ def read_file_stats(
 ) -> dict[DataFileId, dict[ColumnId, ColumnStats]]:
     """Return the statistics of some columns by data file."""
     query = queries.file_column_stats(session.tables)
-    statements = [Statement(query, {"table_id": table.table_id, "column_id": i}) for i in column_ids]
+    statements = [Statement(query.select, {"table_id": table.table_id, "column_id": i}) for i in column_ids]
     stats: dict[DataFileId, dict[ColumnId, ColumnStats]] = defaultdict(dict)
-    for rows in session.run(statements) if statements else ():
-        for r in rows:
-            stats[r[0]][r[2]] = ColumnStats(r[2], r[4], r[5], r[6], r[7], r[8], r[3], r[9])
+    for row in query.named(chain(*session.run(statements))) if statements else ():
+        stats[row.data_file_id][row.column_id] = _column_stats_of(row)
     return stats
+
+
+def _column_stats_of(row: FileColumnStatsRow) -> ColumnStats:
+    return ColumnStats(
+        column_id=row.column_id,
+        value_count=row.value_count,
+        null_count=row.null_count,
+        min_value=row.min_value,
+        max_value=row.max_value,
+        contains_nan=row.contains_nan,
+        size_bytes=row.column_size_bytes,
+        extra_stats=row.extra_stats,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +112,11 @@ def read_touched_files(
         touched.append(queries.data_files_with_new_deletes(session.tables))
     if ChangeKind.DELETED_FROM_TABLE in kinds:
         touched.append(queries.data_files_ended(session.tables))
-    statements = [Statement(query, parameters) for query in (*inserted, *touched)]
-    if not statements:
+    asked = [*inserted, *touched]
+    if not asked:
         return []
-    found = [_by_data_file(rows) for rows in session.run(statements)]
+    results = session.run([Statement(query.select, parameters) for query in asked])
+    found = [_by_data_file(query.named(rows)) for query, rows in zip(asked, results, strict=True)]
     return _touched_files(session, table, span.end, found[: len(inserted)], found[len(inserted) :])
 
 
@@ -110,17 +124,17 @@ def _touched_files(
     session: Session,
     table: TableVersion,
     end: SnapshotId,
-    inserted: list[list[list[Row]]],
-    touched: list[list[list[Row]]],
+    inserted: list[_RowsByFile],
+    touched: list[_RowsByFile],
 ) -> list[TouchedFile]:
-    new = {rows[0][0] for files in inserted for rows in files}
-    by_id = {rows[0][0]: rows for files in (*inserted, *touched) for rows in files}
+    new = {file_id for files in inserted for file_id in files}
+    by_id = {file_id: rows for files in (*inserted, *touched) for file_id, rows in files.items()}
     mappings: Mapping[int, NameMapping] = {}
-    if any(rows[0][14] is not None for rows in by_id.values()):
-        mappings = _mappings_of(session.query(queries.name_mappings(session.tables), table_id=table.table_id))
+    if any(row.mapping_id is not None for rows in by_id.values() for row in rows):
+        mappings = _mappings_of(queries.name_mappings(session.tables).ask(session, table_id=table.table_id))
     deletes = _deletes_by_file(session, table, end) if touched else {}
     return [
-        TouchedFile(_data_file_of(rows, table, mappings, {}, ()), file_id in new, deletes.get(file_id, ()))
+        TouchedFile(_data_file_of(rows, table, _Known(mappings)), file_id in new, deletes.get(file_id, ()))
         for file_id, rows in sorted(by_id.items())
     ]
 
@@ -133,8 +147,8 @@ def _deletes_by_file(
         return {}
     deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
     found: dict[int, list[tuple[int, SnapshotId]]] = defaultdict(list)
-    for file_id, position, snapshot in session.query(_select_all_deletes(deletes), snapshot=end):
-        found[file_id].append((position, snapshot))
+    for row in queries.inlined_deletes(deletes).ask(session, snapshot=end):
+        found[row.file_id].append((row.row_id, row.begin_snapshot))
     return {file_id: tuple(positions) for file_id, positions in found.items()}
 
 
@@ -148,100 +162,117 @@ def read_inlined_file_deletes(
     if not table_exists(session, f"ducklake_inlined_delete_{table.table_id}"):
         return [], 0
     deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
-    parameters = {"table_id": table.table_id, "snapshot": snapshot}
+    asked, files = queries.inlined_deletes(deletes), queries.data_files_among(session.tables, deletes)
     statements = [
-        Statement(_select_all_deletes(deletes), {"snapshot": snapshot}),
-        Statement(queries.data_files_among(session.tables, deletes), parameters),
+        Statement(asked.select, {"snapshot": snapshot}),
+        Statement(files.select, {"table_id": table.table_id, "snapshot": snapshot}),
     ]
-    found, files = session.run(statements)
-    cells = np.asarray([tuple(row) for row in found], np.int64).reshape(-1, 3)
-    by_file = {file_id: cells[cells[:, 0] == file_id] for file_id in np.unique(cells[:, 0]).tolist()}
-    data_files = [_data_file_of(r, table, {r[0][14]: _NO_MAPPING}, {}, ()) for r in _by_data_file(files)]
-    return [(f, by_file[f.data_file_id][:, 1], by_file[f.data_file_id][:, 2]) for f in data_files], len(found)
+    delete_rows, file_rows = session.run(statements)
+    found = asked.named(delete_rows)
+    by_file = _positions_by_file(found)
+    # Who only deletes positions need not know the columns.
+    data_files = [
+        _data_file_of([r._replace(mapping_id=None) for r in rows], table, _Known())
+        for rows in _by_data_file(files.named(file_rows)).values()
+    ]
+    return [(file, *by_file[file.data_file_id]) for file in data_files], len(found)
 
 
-_NO_MAPPING = NameMapping(-1, ())  # who only deletes positions need not know the columns
+def _positions_by_file(rows: Sequence[InlinedDeleteRow]) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Return the deleted positions of each file, and the snapshots that deleted them."""
+    files = np.asarray([row.file_id for row in rows], np.int64)
+    positions = np.asarray([row.row_id for row in rows], np.int64)
+    snapshots = np.asarray([row.begin_snapshot for row in rows], np.int64)
+    found = ((file_id, files == file_id) for file_id in np.unique(files).tolist())
+    return {file_id: (positions[is_its], snapshots[is_its]) for file_id, is_its in found}
 
 
 def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId) -> Mapping[int, tuple[int, ...]]:
     deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
     positions: dict[int, list[int]] = defaultdict(list)
-    for file_id, position in session.query(_select_deletes(deletes), snapshot=snapshot):
-        positions[file_id].append(position)
+    for row in queries.deleted_positions(deletes).ask(session, snapshot=snapshot):
+        positions[row.file_id].append(row.row_id)
     return {file_id: tuple(sorted(found)) for file_id, found in positions.items()}
 
 
-@lru_cache(maxsize=512)
-def _select_deletes(table: Table) -> Select[tuple[int, int]]:
-    return select(table.c.file_id, table.c.row_id).where(table.c.begin_snapshot <= bindparam("snapshot"))
+_RowsByFile: TypeAlias = dict[DataFileId, list[DataFileRow]]
 
 
-@lru_cache(maxsize=512)
-def _select_all_deletes(table: Table) -> Select[tuple[int, int, int]]:
-    found = select(table.c.file_id, table.c.row_id, table.c.begin_snapshot)
-    return found.where(table.c.begin_snapshot <= bindparam("snapshot")).order_by(table.c.begin_snapshot)
-
-
-def _by_data_file(rows: Iterable[Row]) -> list[list[Row]]:
+def _by_data_file(rows: Iterable[DataFileRow]) -> _RowsByFile:
     """Return the rows of each data file: one for each of its delete files, or one without any."""
-    return [list(found) for _, found in groupby(rows, key=lambda row: row[0])]
+    return {file_id: list(found) for file_id, found in groupby(rows, key=lambda row: row.data_file_id)}
 
 
-def _data_file_of(
-    rows: Sequence[Row],
-    table: TableVersion,
-    mappings: Mapping[int, NameMapping],
-    values: dict[int, str | None],
-    deletes: tuple[int, ...],
-) -> DataFile:
-    row = rows[0]
-    (file_id, _table, begin, end, _order, path, relative, _format, count, size, _footer, row_id_start) = row[:12]
-    partition_id, key, mapping_id, partial_max = row[12:16]
-    if path is None or count is None or begin is None:
-        raise CorruptCatalog(f"data file {file_id} of '{table.qualified_name}' lacks its path, count or begin_snapshot")
-    if mapping_id is not None and mapping_id not in mappings:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of data files beside their rows, by mapping and by file."""
+
+    mappings: Mapping[int, NameMapping] = field(default_factory=dict)
+    partition_values: Mapping[int, dict[int, str | None]] = field(default_factory=dict)
+    deletes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+def _data_file_of(rows: Sequence[DataFileRow], table: TableVersion, known: _Known) -> DataFile:
+    row = rows[0]  # what they tell of the file is the same in each
+    if row.path is None or row.record_count is None or row.begin_snapshot is None:
         raise CorruptCatalog(
-            f"data file {file_id} of '{table.qualified_name}' names mapping {mapping_id}, which is missing"
+            f"data file {row.data_file_id} of '{table.qualified_name}' lacks its path, count or begin_snapshot"
         )
     return DataFile(
-        data_file_id=DataFileId(file_id),
-        path=join_path(table.directory, path, is_relative=relative is not False),
-        begin_snapshot=SnapshotId(begin),
-        record_count=count,
-        file_size_bytes=size,
-        row_id_start=row_id_start,
-        partial_max=partial_max,
-        mapping=mappings.get(mapping_id),
-        encryption_key=key,
-        partition_id=partition_id,
-        delete_files=tuple(_delete_file_of(r, table) for r in rows if r[16] is not None),
-        inlined_deletes=deletes,
-        end_snapshot=None if end is None else SnapshotId(end),
-        partition_values=values,
+        data_file_id=row.data_file_id,
+        path=join_path(table.directory, row.path, is_relative=row.path_is_relative is not False),
+        begin_snapshot=row.begin_snapshot,
+        record_count=row.record_count,
+        file_size_bytes=row.file_size_bytes,
+        row_id_start=row.row_id_start,
+        partial_max=row.partial_max,
+        mapping=_mapping_of(row, table, known),
+        encryption_key=row.encryption_key,
+        partition_id=row.partition_id,
+        delete_files=tuple(_delete_file_of(r, r.delete_file_id, table) for r in rows if r.delete_file_id is not None),
+        inlined_deletes=known.deletes.get(row.data_file_id, ()),
+        end_snapshot=row.end_snapshot,
+        partition_values=known.partition_values.get(row.data_file_id, {}),
     )
 
 
-def _delete_file_of(row: Row, table: TableVersion) -> DeleteFile:
-    delete_id, path, relative, format_, begin, count, key = row[16:23]
+def _mapping_of(row: DataFileRow, table: TableVersion, known: _Known) -> NameMapping | None:
+    if row.mapping_id is None:
+        return None
+    if row.mapping_id not in known.mappings:
+        raise CorruptCatalog(
+            f"data file {row.data_file_id} of '{table.qualified_name}' names mapping {row.mapping_id}, which is missing"
+        )
+    return known.mappings[row.mapping_id]
+
+
+def _delete_file_of(row: DataFileRow, delete_file_id: DeleteFileId, table: TableVersion) -> DeleteFile:
     return DeleteFile(
-        delete_file_id=delete_id,
-        data_file_id=row[0],
-        path=join_path(table.directory, path, is_relative=relative is not False),
-        format=format_ or "parquet",
-        begin_snapshot=begin,
-        delete_count=count,
-        encryption_key=key,
+        delete_file_id=delete_file_id,
+        data_file_id=row.data_file_id,
+        path=join_path(table.directory, row.delete_path, is_relative=row.delete_path_is_relative is not False),
+        format=row.delete_format or "parquet",
+        begin_snapshot=row.delete_begin,
+        delete_count=row.delete_count,
+        encryption_key=row.delete_key,
     )
 
 
-def _mappings_of(rows: Iterable[Row]) -> dict[int, NameMapping]:
-    children: dict[tuple[int, int | None], list[Row]] = defaultdict(list)
+def _partition_values_of(rows: Iterable[PartitionValueRow]) -> dict[int, dict[int, str | None]]:
+    values: dict[int, dict[int, str | None]] = defaultdict(dict)
     for row in rows:
-        children[row[0], row[4]].append(row)
+        values[row.data_file_id][row.partition_key_index] = row.partition_value
+    return values
+
+
+def _mappings_of(rows: Iterable[NameMappingRow]) -> dict[int, NameMapping]:
+    children: dict[tuple[int, int | None], list[NameMappingRow]] = defaultdict(list)
+    for row in rows:
+        children[row.mapping_id, row.parent_column].append(row)
 
     def entries(mapping_id: int, parent: int | None) -> tuple[NameMappingEntry, ...]:
         return tuple(
-            NameMappingEntry(r[2], ColumnId(r[3]), bool(r[5]), entries(mapping_id, r[1]))
+            NameMappingEntry(r.source_name, r.target_field_id, bool(r.is_partition), entries(mapping_id, r.column_id))
             for r in children[mapping_id, parent]
         )
 

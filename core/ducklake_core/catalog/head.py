@@ -117,8 +117,8 @@ def read_head(session: Session, staged: Staged, last: LastCommit | None) -> Comm
     if staged.epoch is not None:
         statements.append(ledger.entry_query(session, staged.epoch.stream))
     heads, *results = session.run(statements, meanwhile=lambda: _work_ahead(session, staged))
-    snapshots = [reader.head_of(heads), *map(reader.snapshot_of, heads[1:])]
-    stats = _stats_of(missing, results)
+    snapshots = reader.head_and_base_of(queries.head_and_base(session.tables).named(heads))
+    stats = _stats_of(session, missing, results)
     if len(missing) < len(table_ids):
         is_same = last is not None and last.head == snapshots[0]
         stats.update({i: s for i, s in known.items() if i in table_ids} if is_same else _read_stats(session, table_ids))
@@ -135,19 +135,22 @@ def _changed_tables(staged: Staged) -> list[TableId]:
 
 
 def _head_query(session: Session, staged: Staged) -> Statement:
-    return Statement(queries.head_and_base(session.tables), {"base": staged.base.snapshot_id})
+    return Statement(queries.head_and_base(session.tables).select, {"base": staged.base.snapshot_id})
 
 
 def _stats_queries(session: Session, table_ids: Sequence[TableId]) -> list[Statement]:
-    return [Statement(queries.table_stats(session.tables), {"table_id": i}) for i in table_ids]
+    return [Statement(queries.table_stats(session.tables).select, {"table_id": i}) for i in table_ids]
 
 
-def _stats_of(table_ids: Sequence[TableId], results: Sequence[list[Row]]) -> dict[TableId, TableStats | None]:
-    return {table_id: reader.table_stats_of(rows) for table_id, rows in zip(table_ids, results, strict=False)}
+def _stats_of(
+    session: Session, table_ids: Sequence[TableId], results: Sequence[list[Row]]
+) -> dict[TableId, TableStats | None]:
+    query = queries.table_stats(session.tables)
+    return {i: reader.table_stats_of(query.named(rows)) for i, rows in zip(table_ids, results, strict=False)}
 
 
 def _read_stats(session: Session, table_ids: Sequence[TableId]) -> dict[TableId, TableStats | None]:
-    return _stats_of(table_ids, session.run(_stats_queries(session, table_ids)))
+    return _stats_of(session, table_ids, session.run(_stats_queries(session, table_ids)))
 
 
 def _work_ahead(session: Session, staged: Staged) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
-from sqlalchemy import Select, Table
+from sqlalchemy import Table
 
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
+from ducklake_core.catalog.query import Query
 from ducklake_core.catalog.session import Session, Statement
-from ducklake_core.catalog.stored_tables import exists_statement
+from ducklake_core.catalog.stored_tables import exists_statement, is_true
 from ducklake_core.errors import CatalogTableMissing
 from ducklake_core.model import InlinedState, TableVersion
 from ducklake_core.spec.changes import ChangeKind, parse_changes
+from ducklake_core.spec.rows import InlinedStateRow
 from ducklake_core.spec.tables import CatalogTables
 
 _ATTEMPTS = 3
@@ -41,8 +42,8 @@ def find_tables_inlined_into(database: Database, told: str) -> list[str]:
 
 
 def _find_tables_inlined_into(session: Session, told: str) -> list[str]:
-    texts = session.query(queries.inlining_changes(session.tables), told=told, length=len(told))
-    changes = {change for [text] in texts for change in parse_changes(text)}
+    rows = queries.inlining_changes(session.tables).ask(session, told=told, length=len(told))
+    changes = {change for row in rows for change in parse_changes(row.changes_made)}
     ids = {change.object_id for change in changes if change.kind is ChangeKind.INLINED_INSERT}
     if not ids:
         return []
@@ -51,30 +52,31 @@ def _find_tables_inlined_into(session: Session, told: str) -> list[str]:
 
 
 def _read_state(session: Session, table: TableVersion) -> InlinedState:
-    registered = queries.of_table(session.tables, "ducklake_inlined_data_tables")
-    statements = [Statement(registered, {"table_id": table.table_id})]
+    registered = queries.inlined_tables(session.tables)
+    statements = [Statement(registered.select, {"table_id": table.table_id})]
     statements.append(exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"))
     rows, exists = session.run(statements)
-    names = {row[1] for row in rows}
+    names = {row.table_name for row in registered.named(rows)}
     dialect, schema = session.dialect, session.database.url.metadata_schema
     tables = [
         inlined_table(t.name, t.columns, dialect.inlined_rules, schema, t.stored_names)
         for t in table.inlined_tables
         if t.name in names
     ]
-    deletes = [inlined_delete_table(table.table_id, schema)] if exists[0][0] else []
-    counts = [Statement(_state(session.tables, t, dialect.name)) for t in [*tables, *deletes]]
-    found = [result[0] for result in session.run(counts)] if counts else []
+    deletes = [inlined_delete_table(table.table_id, schema)] if is_true(exists) else []
+    states = [_state(session.tables, t, dialect.name) for t in [*tables, *deletes]]
+    results = session.run([Statement(query.select) for query in states]) if states else []
+    found = [row for query, rows in zip(states, results, strict=True) for row in query.named(rows)]
     inlined, deleted = found[: len(tables)], found[len(tables) :]
     return InlinedState(
-        rows=sum(row[0] for row in inlined),
-        ended_rows=sum(row[2] for row in inlined),
-        file_deletes=sum(row[0] for row in deleted),
-        size_bytes=sum(row[1] for row in found),
-        oldest=min((row[3] for row in found if row[3] is not None), default=None),
+        rows=sum(row.row_count for row in inlined),
+        ended_rows=sum(row.ended_rows for row in inlined),
+        file_deletes=sum(row.row_count for row in deleted),
+        size_bytes=sum(row.size_bytes for row in found),
+        oldest=min((row.oldest for row in found if row.oldest is not None), default=None),
     )
 
 
 @lru_cache(maxsize=512)
-def _state(tables: CatalogTables, table: Table, dialect: str) -> Select[Any]:
+def _state(tables: CatalogTables, table: Table, dialect: str) -> Query[InlinedStateRow]:
     return queries.inlined_state(tables, table, dialect)

@@ -12,7 +12,7 @@ from sqlalchemy.schema import CreateSchema, CreateTable
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.driver_errors import driver_error
-from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.stored_tables import table_exists
 from ducklake_core.errors import (
     CatalogError,
@@ -23,6 +23,7 @@ from ducklake_core.errors import (
     NoLakeFound,
 )
 from ducklake_core.spec.paths import hide_password, same_storage
+from ducklake_core.spec.rows import MetadataRow
 from ducklake_core.spec.versions import CURRENT, Feature, FormatVersion
 from ducklake_core.version import package_version
 
@@ -92,19 +93,19 @@ def _settle_data_path(database: Database, stored: str, wanted: str | None, *, ov
 
 
 def _read_metadata(database: Database) -> dict[str, str]:
-    def read(session: Session) -> list[Row]:
+    def read(session: Session) -> list[MetadataRow]:
         if not table_exists(session, "ducklake_metadata"):
             raise NoLakeFound(
                 f"there is no lake at '{database.url.shown}': no table 'ducklake_metadata' there; create "
                 "it with Lake.create, or name the schema that holds it with metadata_schema"
             )
-        return session.query(queries.metadata(session.tables))
+        return queries.metadata(session.tables).ask(session)
 
     try:
         rows = database.ask(read, checks_version=False)
     except CorruptCatalog as error:
         raise _not_a_catalog(database, error) from error
-    return {row[0]: row[1] for row in rows if not row[2]}
+    return {row.key: row.value for row in rows if not row.scope}
 
 
 def _bootstrap_statements(database: Database, data_path: str, main_uuid: UUID) -> list[Statement]:

@@ -8,15 +8,16 @@ from collections.abc import Iterable
 from sqlalchemy import and_, delete, insert
 
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.spec.options import Options, Scope
+from ducklake_core.spec.rows import MetadataRow
 
 
-def options_of(rows: Iterable[Row]) -> Options:
+def options_of(rows: Iterable[MetadataRow]) -> Options:
     """Return the options of every scope from the rows of `ducklake_metadata`."""
     options: dict[Scope, dict[str, str]] = defaultdict(dict)
-    for key, value, scope, scope_id in rows:
-        options[scope or None, scope_id if scope else None][key] = value
+    for row in rows:
+        options[row.scope or None, row.scope_id if row.scope else None][row.key] = row.value
     return options
 
 

@@ -5,60 +5,49 @@ A row that breaks the format becomes `CorruptCatalog`, naming the table and the 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
+from typing import Any
 
-from ducklake_core.catalog import queries
+from ducklake_core.catalog import file_queries, queries
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
-from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.query import Query
+from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.stored_tables import stored_columns
+from ducklake_core.catalog.table_definition import DefinitionRows, columns_at, definition_of, identity_of
 from ducklake_core.errors import CorruptCatalog, InvalidInput, ObjectNotFound
 from ducklake_core.model import (
-    Column,
     ColumnId,
     ColumnsVersion,
     InlinedTable,
-    Partitioning,
-    PartitionKey,
-    SchemaId,
     SchemaVersion,
     Snapshot,
     SnapshotId,
-    SortKey,
-    SortOrder,
     TableColumnStats,
     TableId,
     TableStats,
     TableVersion,
 )
 from ducklake_core.spec.names import fold, join_table_name
-from ducklake_core.spec.paths import join_path
-from ducklake_core.spec.types import stored_type
-
-DEFINITION_TABLES = (
-    "ducklake_column",
-    "ducklake_column_tag",
-    "ducklake_partition_info",
-    "ducklake_partition_column",
-    "ducklake_sort_info",
-    "ducklake_sort_expression",
-    "ducklake_inlined_data_tables",
-    "ducklake_schema_versions",
-)
+from ducklake_core.spec.rows import InlinedTotalsRow, SnapshotRow, TableRow, TableStatsRow, ToldSnapshotRow
 
 
 def read_head(session: Session) -> Snapshot:
     """Return the newest snapshot."""
-    return head_of(session.query(queries.head(session.tables)))
+    return head_of(queries.head(session.tables).ask(session))
 
 
-def head_of(rows: Sequence[Row]) -> Snapshot:
+def head_of(rows: Sequence[SnapshotRow]) -> Snapshot:
     """Return the newest snapshot from what `queries.head` finds."""
     if not rows:
         raise CorruptCatalog("the catalog has no snapshot: 'ducklake_snapshot' is empty")
     return snapshot_of(rows[0])
+
+
+def head_and_base_of(rows: Sequence[SnapshotRow]) -> list[Snapshot]:
+    """Return the newest snapshot, and the base where that is another, from what `queries.head_and_base` finds."""
+    return [head_of(rows), *map(snapshot_of, rows[1:])]
 
 
 def read_snapshot(session: Session, at: int | datetime | None) -> Snapshot:
@@ -67,9 +56,9 @@ def read_snapshot(session: Session, at: int | datetime | None) -> Snapshot:
         return read_head(session)
     if isinstance(at, datetime):
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
-        rows = session.query(queries.snapshot_at_time(session.tables), time=moment)
+        rows = queries.snapshot_at_time(session.tables).ask(session, time=moment)
     else:
-        rows = session.query(queries.snapshot_by_id(session.tables), snapshot=_snapshot_id(at))
+        rows = queries.snapshot_by_id(session.tables).ask(session, snapshot=_snapshot_id(at))
     if not rows:
         raise _no_snapshot(session, f"there is no snapshot at '{at}'", at)
     return snapshot_of(rows[0])
@@ -80,7 +69,7 @@ def read_first_snapshot(session: Session, since: int | datetime) -> int:
     if not isinstance(since, datetime):
         return _snapshot_id(since)
     moment = since if since.tzinfo else since.replace(tzinfo=UTC)
-    rows = session.query(queries.snapshot_since_time(session.tables), time=moment)
+    rows = queries.snapshot_since_time(session.tables).ask(session, time=moment)
     if not rows:
         raise _no_snapshot(session, f"there is no snapshot at or after '{since}'", since)
     return snapshot_of(rows[0]).snapshot_id
@@ -88,11 +77,11 @@ def read_first_snapshot(session: Session, since: int | datetime) -> int:
 
 def _no_snapshot(session: Session, found: str, at: int | datetime) -> ObjectNotFound:
     """Return the error for a snapshot that is not there, with the range of those that are."""
-    oldest, head = snapshot_of(session.query(queries.oldest(session.tables))[0]), read_head(session)
-    shown = [f"{one.snapshot_id} of {one.snapshot_time:%Y-%m-%d %H:%M:%S.%f} UTC" for one in (oldest, head)]
+    oldest, head = snapshot_of(queries.oldest(session.tables).ask(session)[0]), read_head(session)
+    first, last = (f"{one.snapshot_id} of {one.snapshot_time:%Y-%m-%d %H:%M:%S.%f} UTC" for one in (oldest, head))
     reason = "it never was, or it has expired" if _is_before(at, head) else "that is still to come"
     return ObjectNotFound(
-        f"{found}: {reason}; the oldest that can be read is {shown[0]}, the newest {shown[1]}",
+        f"{found}: {reason}; the oldest that can be read is {first}, the newest {last}",
         at=at,
         oldest=oldest.snapshot_id,
         head=head.snapshot_id,
@@ -115,21 +104,36 @@ def _snapshot_id(at: int) -> int:
 def read_snapshots(session: Session, since: datetime | None = None) -> list[Snapshot]:
     """Return every snapshot, or those not before a time (in UTC without a zone)."""
     if since is None:
-        return [snapshot_of(row) for row in session.query(queries.snapshots(session.tables))]
+        return [told_snapshot_of(row) for row in queries.snapshots(session.tables).ask(session)]
     moment = since if since.tzinfo else since.replace(tzinfo=UTC)
-    return [snapshot_of(row) for row in session.query(queries.snapshots_since(session.tables), time=moment)]
+    return [told_snapshot_of(row) for row in queries.snapshots_since(session.tables).ask(session, time=moment)]
 
 
-def snapshot_of(row: Row) -> Snapshot:
-    if any(value is None for value in row[:5]):
-        raise CorruptCatalog(f"'ducklake_snapshot' has a row with nulls: {tuple(row[:5])}")
-    return Snapshot(*row)
+def snapshot_of(row: SnapshotRow) -> Snapshot:
+    if None in row:
+        raise CorruptCatalog(f"'ducklake_snapshot' has a row with nulls: {tuple(row)}")
+    return Snapshot(*row)  # whose fields are those of the row
+
+
+def told_snapshot_of(row: ToldSnapshotRow) -> Snapshot:
+    """Return a snapshot with what it tells of itself."""
+    own = SnapshotRow(row.snapshot_id, row.snapshot_time, row.schema_version, row.next_catalog_id, row.next_file_id)
+    return replace(
+        snapshot_of(own),
+        changes=row.changes_made,
+        author=row.author,
+        message=row.commit_message,
+        extra_info=row.commit_extra_info,
+    )
 
 
 def read_schemas(session: Session, snapshot: SnapshotId) -> list[SchemaVersion]:
     """Return the schemas live at a snapshot."""
-    rows = session.query(queries.schemas(session.tables), snapshot=snapshot)
-    return [SchemaVersion(r[0], r[1], r[4], r[5] or "", r[6] is not False) for r in rows]
+    rows = queries.schemas(session.tables).ask(session, snapshot=snapshot)
+    return [
+        SchemaVersion(r.schema_id, r.schema_uuid, r.schema_name, r.path or "", r.path_is_relative is not False)
+        for r in rows
+    ]
 
 
 def read_schemas_at(session: Session, at: int | datetime | None) -> list[SchemaVersion]:
@@ -148,34 +152,34 @@ def find_table(session: Session, name: tuple[str, str], snapshot: SnapshotId, da
         "folded_table_name": fold(table_name),
         "lower_table_name": table_name.lower(),
     }
-    found = session.query(queries.table_named(session.tables), snapshot=snapshot, **names)
-    rows = [r for r in found if (fold(r[8]), fold(r[5])) == (fold(schema_name), fold(table_name))]
+    found = queries.table_named(session.tables).ask(session, snapshot=snapshot, **names)
+    rows = [r for r in found if (fold(r.schema_name), fold(r.table_name)) == (fold(schema_name), fold(table_name))]
     return _load(session, rows[0], snapshot, data_path) if rows else None
 
 
 def find_table_by_id(session: Session, table_id: TableId, snapshot: SnapshotId, data_path: str) -> TableVersion | None:
     """Return the table with an id at a snapshot, None when it is not live there."""
-    rows = session.query(queries.table_numbered(session.tables), snapshot=snapshot, table_id=table_id)
+    rows = queries.table_numbered(session.tables).ask(session, snapshot=snapshot, table_id=table_id)
     return _load(session, rows[0], snapshot, data_path) if rows else None
 
 
 def read_columns_versions(session: Session, table_id: TableId, table_name: str) -> list[ColumnsVersion]:
     """Return all columns that a table has ever had, oldest first: no expiry removes them while the table lives."""
-    rows = session.query(queries.of_table(session.tables, "ducklake_column"), table_id=table_id)
-    bounds = {bound for row in rows for bound in row[1:3] if bound is not None}
-    return [ColumnsVersion(SnapshotId(b), columns_at(rows, b, table_name)) for b in sorted(bounds)]
+    rows = queries.columns(session.tables).ask(session, table_id=table_id)
+    bounds = {bound for row in rows for bound in (row.begin_snapshot, row.end_snapshot) if bound is not None}
+    return [ColumnsVersion(b, columns_at(rows, b, table_name)) for b in sorted(bounds)]
 
 
 def read_tables(session: Session, snapshot: SnapshotId, data_path: str) -> list[TableVersion]:
     """Return every table live at a snapshot."""
-    rows = session.query(queries.tables_with_schema(session.tables), snapshot=snapshot)
+    rows = queries.tables_with_schema(session.tables).ask(session, snapshot=snapshot)
     return [_load(session, row, snapshot, data_path) for row in rows]
 
 
 def read_table_names(session: Session, snapshot: SnapshotId) -> dict[TableId, str]:
     """Return the names of the tables live at a snapshot, without reading how they are defined."""
-    rows = session.query(queries.tables_with_schema(session.tables), snapshot=snapshot)
-    found = [_identity_of(row, "") for row in rows]
+    rows = queries.tables_with_schema(session.tables).ask(session, snapshot=snapshot)
+    found = [identity_of(row, "") for row in rows]
     return {table.table_id: join_table_name(table.schema_name, table.name) for table in found}
 
 
@@ -191,143 +195,57 @@ def recover_table_stats(session: Session, table_id: TableId) -> TableStats | Non
     Another writer forgot it (format §10.3). Columns get no entry: the reference would take an empty one for "no value
     so far" and narrow it to the next rows it adds. Row ids inside of files that a compaction wrote are not seen here.
     """
-    statements = [
-        Statement(queries.file_totals(session.tables), {"table_id": table_id}),
-        Statement(queries.of_table(session.tables, "ducklake_inlined_data_tables"), {"table_id": table_id}),
-    ]
-    [[count, next_row_id, size]], registered = session.run(statements)
-    schema = session.database.url.metadata_schema
-    inlined = [inlined_table(row[1], (), session.dialect.inlined_rules, schema) for row in registered]
-    for [[versions, end]] in session.run([Statement(queries.inlined_totals(t)) for t in inlined]) if inlined else ():
-        count, next_row_id = count + versions, max(next_row_id, end)
+    totals, registered = file_queries.file_totals(session.tables), queries.inlined_tables(session.tables)
+    parameters = {"table_id": table_id}
+    of_files, names = session.run([Statement(totals.select, parameters), Statement(registered.select, parameters)])
+    [files] = totals.named(of_files)
+    inlined = _inlined_totals(session, [row.table_name for row in registered.named(names)])
+    count = files.record_count + sum(row.row_count for row in inlined)
     if not count:
         return None
-    return TableStats(count, next_row_id, size, is_recovered=True)
+    next_row_id = max([files.next_row_id, *(row.next_row_id for row in inlined)])
+    return TableStats(count, next_row_id, files.file_size_bytes, is_recovered=True)
 
 
-def table_stats_of(rows: Sequence[Row]) -> TableStats | None:
+def _inlined_totals(session: Session, names: Sequence[str]) -> list[InlinedTotalsRow]:
+    schema = session.database.url.metadata_schema
+    tables = [inlined_table(name, (), session.dialect.inlined_rules, schema) for name in names]
+    totals = [queries.inlined_totals(table) for table in tables]
+    found = session.run([Statement(query.select) for query in totals]) if totals else []
+    return [row for query, rows in zip(totals, found, strict=True) for row in query.named(rows)]
+
+
+def table_stats_of(rows: Sequence[TableStatsRow]) -> TableStats | None:
     """Return the statistics of a table from what `queries.table_stats` finds, None when it has none or a broken row."""
-    if not rows or any(value is None for value in rows[0][:3]):
+    if not rows:
         return None
-    columns = {row[3]: TableColumnStats(*row[3:]) for row in rows if row[3] is not None}
-    record_count, next_row_id, file_size_bytes = rows[0][:3]
-    return TableStats(record_count, next_row_id, file_size_bytes, columns)
+    of_table = rows[0]  # the same in each
+    if of_table.record_count is None or of_table.next_row_id is None or of_table.file_size_bytes is None:
+        return None
+    columns = {row.column_id: _column_stats_of(row, row.column_id) for row in rows if row.column_id is not None}
+    return TableStats(of_table.record_count, of_table.next_row_id, of_table.file_size_bytes, columns)
 
 
-# ------------------------------------------------------------------------------- a table's definition
-
-
-def _load(session: Session, row: Row, snapshot: SnapshotId, data_path: str) -> TableVersion:
-    table_id: TableId = row[0]
-    statements = [
-        Statement(queries.of_table(session.tables, name), {"table_id": table_id}) for name in DEFINITION_TABLES
-    ]
-    statements.append(Statement(queries.tags_of(session.tables), {"table_id": table_id}))
-    *results, tags = session.run(statements)
-    found = dict(zip(DEFINITION_TABLES, results, strict=True))
-    table = _identity_of(row, data_path)
-    columns = columns_at(found["ducklake_column"], snapshot, table.qualified_name)
-    if not columns:
-        raise CorruptCatalog(f"table '{table.qualified_name}' has no live column at snapshot {snapshot}")
-    return replace(
-        table,
-        columns=_with_comments(columns, found["ducklake_column_tag"], snapshot),
-        next_column_id=max(r[0] for r in found["ducklake_column"]) + 1,
-        partitioning=_partitioning_at(found, snapshot),
-        sort_order=_sort_order_at(found, snapshot),
-        comment=next((r[4] for r in tags if r[3] == "comment" and _is_live(r[1], r[2], snapshot)), None),
-        inlined_tables=_stored(session, _inlined_tables(found, row[2], table.qualified_name)),
-        # Expiry removes the row of a name that the table had before, but none of its columns.
-        begin_snapshot=min(r[1] for r in found["ducklake_column"]),
+def _column_stats_of(row: TableStatsRow, column_id: ColumnId) -> TableColumnStats:
+    return TableColumnStats(
+        column_id, row.contains_null, row.contains_nan, row.min_value, row.max_value, row.extra_stats
     )
+
+
+def _load(session: Session, row: TableRow, snapshot: SnapshotId, data_path: str) -> TableVersion:
+    table = definition_of(row, _read_definition(session, row.table_id), snapshot, data_path)
+    return replace(table, inlined_tables=_stored(session, table.inlined_tables))
+
+
+def _read_definition(session: Session, table_id: TableId) -> DefinitionRows:
+    """Read the rows of a definition; each query is called what they are called."""
+    asked: dict[str, Query[Any]] = {f.name: getattr(queries, f.name)(session.tables) for f in fields(DefinitionRows)}
+    found = session.run([Statement(query.select, {"table_id": table_id}) for query in asked.values()])
+    named = {name: query.named(rows) for (name, query), rows in zip(asked.items(), found, strict=True)}
+    return DefinitionRows(**named)
 
 
 def _stored(session: Session, tables: tuple[InlinedTable, ...]) -> tuple[InlinedTable, ...]:
     """Return the tables with the names that the database has for their columns, after those of the system."""
     names = stored_columns(session, [t.name for t in tables])
     return tuple(replace(t, stored_names=n[len(SYSTEM_COLUMNS) :]) for t, n in zip(tables, names, strict=True))
-
-
-def _identity_of(row: Row, data_path: str) -> TableVersion:
-    table_id, uuid, _begin, _end, schema_id, name, path, relative, schema_name, schema_path, schema_relative = row
-    schema_directory = join_path(data_path, schema_path or "", is_relative=schema_relative is not False)
-    return TableVersion(
-        table_id=table_id,
-        table_uuid=uuid,
-        schema_id=SchemaId(schema_id),
-        schema_name=schema_name,
-        name=name,
-        path=path or "",
-        path_is_relative=relative is not False,
-        directory=join_path(schema_directory, path or "", is_relative=relative is not False),
-        columns=(),
-        next_column_id=1,
-    )
-
-
-def columns_at(rows: Iterable[Row], snapshot: int, table_name: str) -> tuple[Column, ...]:
-    """Build the column trees live at a snapshot from rows of `ducklake_column`."""
-    live = [r for r in rows if _is_live(r[1], r[2], snapshot)]
-    known = {r[0] for r in live}
-    children: dict[int | None, list[Row]] = defaultdict(list)
-    for row in sorted(live, key=lambda r: r[4] if r[4] is not None else r[0]):
-        is_orphan = row[10] is not None and row[10] not in known
-        if row[9] is None or row[5] is None or row[6] is None or stored_type(row[6]) is None or is_orphan:
-            raise CorruptCatalog(
-                f"table '{table_name}' has a broken row in 'ducklake_column': column_id {row[0]}, name '{row[5]}', "
-                f"type '{row[6]}', nulls_allowed {row[9]}, parent_column {row[10]}"
-            )
-        children[row[10]].append(row)
-    return tuple(_column_of(row, children) for row in children[None])
-
-
-def _column_of(row: Row, children: Mapping[int | None, list[Row]]) -> Column:
-    default = None if row[8] is None or (row[8] == "NULL" and row[11] != "expression") else row[8]
-    return Column(
-        column_id=ColumnId(row[0]),
-        name=row[5],
-        type=stored_type(row[6]) or row[6],
-        nulls_allowed=bool(row[9]),
-        initial_default=row[7],
-        default_value=default,
-        default_value_type=row[11] or "",
-        children=tuple(_column_of(child, children) for child in children.get(row[0], ())),
-    )
-
-
-def _with_comments(columns: tuple[Column, ...], tags: Iterable[Row], snapshot: SnapshotId) -> tuple[Column, ...]:
-    comments = {r[1]: r[5] for r in tags if r[4] == "comment" and _is_live(r[2], r[3], snapshot)}
-    return tuple(replace(c, comment=comments.get(c.column_id)) for c in columns)
-
-
-def _partitioning_at(found: Mapping[str, Sequence[Row]], snapshot: SnapshotId) -> Partitioning | None:
-    live = [r for r in found["ducklake_partition_info"] if _is_live(r[2], r[3], snapshot)]
-    if not live:
-        return None
-    partition_id = live[-1][0]
-    keys = sorted((r for r in found["ducklake_partition_column"] if r[0] == partition_id), key=lambda r: r[2])
-    return Partitioning(partition_id, tuple(PartitionKey(ColumnId(r[3]), r[4].lower()) for r in keys))
-
-
-def _sort_order_at(found: Mapping[str, Sequence[Row]], snapshot: SnapshotId) -> SortOrder | None:
-    live = [r for r in found["ducklake_sort_info"] if _is_live(r[2], r[3], snapshot)]
-    if not live:
-        return None
-    rows = sorted((r for r in found["ducklake_sort_expression"] if r[0] == live[-1][0]), key=lambda r: r[2])
-    return SortOrder(live[-1][0], tuple(SortKey(r[3], r[5] == "DESC", r[6] == "NULLS_FIRST") for r in rows))
-
-
-def _inlined_tables(found: Mapping[str, Sequence[Row]], table_begin: int, name: str) -> tuple[InlinedTable, ...]:
-    begins: dict[int, int] = {r[1]: r[0] for r in found["ducklake_schema_versions"]}
-    tables = []
-    for _table_id, inlined_name, version in sorted(found["ducklake_inlined_data_tables"], key=lambda r: r[2]):
-        # A table made lazily by an insert has no schema version of its own: the definition of the newest one before it.
-        begin = max((b for v, b in begins.items() if v <= version), default=table_begin)
-        columns = columns_at(found["ducklake_column"], begin, name)
-        partitioning = _partitioning_at(found, SnapshotId(begin))
-        tables.append(InlinedTable(inlined_name, version, columns, partitioning=partitioning))
-    return tuple(tables)
-
-
-def _is_live(begin: int | None, end: int | None, snapshot: int) -> bool:
-    return begin is not None and begin <= snapshot and (end is None or snapshot < end)

@@ -151,10 +151,10 @@ class Session:
 
     def check_version(self) -> None:
         """Raise UnsupportedFormatVersion when the lake has a format that cannot be read, or written if we write."""
-        self._note_version(self.query(queries.version(self.tables)))
+        self._note_version(self.query(queries.version(self.tables).select))
 
     def _note_version(self, rows: Sequence[Row]) -> None:
-        found = FormatVersion.parse(rows[0][0] if rows else None)
+        found = FormatVersion.parse(next((row.value for row in queries.version(self.tables).named(rows)), None))
         found.require(Feature.READ)
         if not self._only_reads:
             found.require(Feature.WRITE)
@@ -234,7 +234,7 @@ class Session:
         opening = self._beginning()
         asks = bool(opening) and self._checks_version
         if asks:
-            opening.append((queries.version(self.tables), ({},)))
+            opening.append((queries.version(self.tables).select, ({},)))
         results = self._wire.exchange([*opening, *commands], then)
         if asks:
             self._note_version(results[len(opening) - 1])

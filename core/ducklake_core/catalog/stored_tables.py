@@ -7,20 +7,27 @@ from functools import lru_cache
 
 from sqlalchemy import Executable, String, bindparam, text
 
-from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.spec.names import quoted
 
 
 def table_exists(session: Session, name: str) -> bool:
     """Tell whether the catalog database has a table of that name."""
-    return bool(session.run([exists_statement(session, name)])[0][0][0])
+    [rows] = session.run([exists_statement(session, name)])
+    return is_true(rows)
+
+
+def is_true(rows: Sequence[Row]) -> bool:
+    """Return the answer to what `exists_statement` asks."""
+    [[answer]] = rows
+    return bool(answer)
 
 
 def inlined_table_names(session: Session) -> list[str]:
     """Return the tables of inlined rows that the database has, whether the catalog knows them or not."""
     schema = session.database.url.metadata_schema
-    rows = session.run([Statement(_question(session.dialect.inlined_tables), {"name": schema})])[0]
-    return [row[0] for row in rows]
+    [rows] = session.run([Statement(_question(session.dialect.inlined_tables), {"name": schema})])
+    return [name for [name] in rows]
 
 
 def exists_statement(session: Session, name: str) -> Statement:
@@ -32,7 +39,7 @@ def stored_columns(session: Session, names: Sequence[str]) -> list[tuple[str, ..
     sql = session.dialect.stored_columns
     if sql is None or not names:
         return [() for _ in names]
-    return [tuple(row[0] for row in rows) for rows in session.run([_about_table(session, sql, n) for n in names])]
+    return [tuple(name for [name] in rows) for rows in session.run([_about_table(session, sql, n) for n in names])]
 
 
 def quoted_name(session: Session, name: str) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
 
 from ducklake_core.errors import SnapshotsExpired
 from ducklake_core.model import SnapshotId, SnapshotSpan, TableId
 from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind, parse_changes
+from ducklake_core.spec.rows import HistoryRow
 
-SnapshotRow: TypeAlias = tuple[SnapshotId, datetime, int, int, str | None]
 _REWRITES = frozenset({ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
 
 
@@ -90,19 +89,19 @@ class History:
         return frozenset(s.snapshot_id for s in self.snapshots if s.may_update)
 
 
-def history_of(span: SnapshotSpan, rows: Iterable[SnapshotRow], table_id: TableId) -> History:
+def history_of(span: SnapshotSpan, rows: Iterable[HistoryRow], table_id: TableId) -> History:
     """Sort out what the catalog has of the snapshots from the newest one not after the start to the end."""
     found = [_table_snapshot(row, table_id) for row in rows]
     base = next((s for s in found if s.snapshot_id <= span.start), None)
     return History(span, base, tuple(s for s in found if s.snapshot_id > span.start))
 
 
-def _table_snapshot(row: SnapshotRow, table_id: TableId) -> TableSnapshot:
+def _table_snapshot(row: HistoryRow, table_id: TableId) -> TableSnapshot:
     # A commit without a text may have done anything; one with an empty text has done nothing.
     kinds = ROW_INSERTS | ROW_DELETES
-    if row[4] is not None:
-        kinds = frozenset(change.kind for change in parse_changes(row[4]) if change.object_id == table_id)
-    return TableSnapshot(*row[:4], kinds)
+    if row.changes_made is not None:
+        kinds = frozenset(change.kind for change in parse_changes(row.changes_made) if change.object_id == table_id)
+    return TableSnapshot(row.snapshot_id, row.snapshot_time, row.schema_version, row.next_file_id, kinds)
 
 
 def find_gap(history: History, table_begin: SnapshotId) -> tuple[SnapshotId, SnapshotId] | None:

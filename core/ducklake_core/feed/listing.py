@@ -36,8 +36,8 @@ class FeedRequest:
 
 def read_history(session: Session, table: TableVersion, span: SnapshotSpan) -> History:
     """Return what the snapshots of a range did to the table."""
-    rows = session.query(queries.history(session.tables), start=span.start, end=span.end)
-    return history_of(span, [(row[0], row[1], row[2], row[3], row[4]) for row in rows], table.table_id)
+    rows = queries.history(session.tables).ask(session, start=span.start, end=span.end)
+    return history_of(span, rows, table.table_id)
 
 
 def list_changes(

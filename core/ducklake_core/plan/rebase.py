@@ -18,7 +18,7 @@ from ducklake_core.plan.staged import Staged, StagedTable
 from ducklake_core.spec.changes import parse_changes
 
 Redefined: TypeAlias = Mapping[TableId, TableVersion | None]  # tables that have another definition now; None: dropped
-Changes: TypeAlias = tuple[SnapshotId, str]  # what a snapshot changed, as the catalog has it
+Changes: TypeAlias = tuple[SnapshotId, str | None]  # what a snapshot changed, as the catalog has it
 
 
 @dataclass(frozen=True, slots=True)

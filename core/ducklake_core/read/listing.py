@@ -16,7 +16,7 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.driver_errors import driver_error
 from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
 from ducklake_core.catalog.inlined_reader import RowIdRange, read_inlined_rows
-from ducklake_core.catalog.queries import of_table
+from ducklake_core.catalog.queries import inlined_tables
 from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogTableMissing, CorruptCatalog
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
@@ -107,9 +107,8 @@ def _list(
 
 def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
     """Return the table with the inlined tables that are still registered; a flush has moved the rows of the others."""
-    statement = of_table(database.tables, "ducklake_inlined_data_tables")
-    rows = database.ask(lambda session: session.query(statement, table_id=table.table_id))
-    names = {row[1] for row in rows}
+    query = inlined_tables(database.tables)
+    names = {row.table_name for row in database.ask(lambda session: query.ask(session, table_id=table.table_id))}
     return replace(table, inlined_tables=tuple(t for t in table.inlined_tables if t.name in names))
 
 
