@@ -24,6 +24,7 @@ from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_i
 from ducklake_core.catalog.lake_setup import create_lake, open_lake
 from ducklake_core.catalog.options import write_option
 from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.definition_commits import DefinitionCommits
 from ducklake_core.definitions import Definitions
 from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
 from ducklake_core.feed.listing import FeedRequest, list_changes
@@ -40,7 +41,6 @@ from ducklake_core.model import (
     Snapshot,
     SnapshotId,
     SnapshotSpan,
-    SortKey,
 )
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
@@ -49,12 +49,12 @@ from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patie
 from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
-from ducklake_core.transaction import TableSchema, Transaction
+from ducklake_core.transaction import Transaction
 
 _MOST_THREADS = 8  # that read the files of a change feed
 
 
-class Lake:
+class Lake(DefinitionCommits):
     """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
 
     Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.
@@ -212,20 +212,20 @@ class Lake:
         """
         if epoch is not None:
             self._ensure_ledger()
-        return Transaction(self, CommitInfo(author, message, extra_info), epoch, trust_cache=not fresh)
+        return Transaction(self, self.definitions(fresh=fresh), CommitInfo(author, message, extra_info), epoch)
 
     def append(self, table: str, data: Any, *, fill_missing: bool = False) -> Snapshot | None:  # Any: see Transaction
         """Add rows in one snapshot, inlined or as Parquet by the effective limit; None when there are no rows."""
         data = to_table(data)  # a stream can be read once, and there may be two attempts
         if self._definitions is not None:
             try:
-                return self._append(table, data, fill_missing=fill_missing, trust_cache=True)
+                return self._append(table, data, fill_missing=fill_missing, fresh=False)
             except TerminalError:
                 self.forget()  # perhaps what we remember has changed: look again
-        return self._append(table, data, fill_missing=fill_missing, trust_cache=False)
+        return self._append(table, data, fill_missing=fill_missing, fresh=True)
 
-    def _append(self, table: str, data: Any, *, fill_missing: bool, trust_cache: bool) -> Snapshot | None:
-        with Transaction(self, CommitInfo(), trust_cache=trust_cache) as tx:
+    def _append(self, table: str, data: Any, *, fill_missing: bool, fresh: bool) -> Snapshot | None:
+        with self.transaction(fresh=fresh) as tx:
             tx.append(table, data, fill_missing=fill_missing)
         return tx.result.snapshot if tx.result else None
 
@@ -278,87 +278,6 @@ class Lake:
         Only those of which the snapshots have not expired; whether rows are inlined there still, `inlined_state` tells.
         """
         return find_tables_inlined_into(self.database, extra_info)
-
-    # ---- definition
-
-    def create_schema(self, name: str) -> Snapshot | None:
-        return self._in_own_transaction(lambda tx: tx.create_schema(name))
-
-    def drop_schema(self, name: str, *, cascade: bool = False) -> Snapshot | None:
-        """Drop a schema; one that has tables only with `cascade`."""
-        return self._in_own_transaction(lambda tx: tx.drop_schema(name, cascade=cascade))
-
-    def create_table(
-        self,
-        name: str,
-        schema: TableSchema,
-        *,
-        partition_by: Sequence[str] = (),
-        sorted_by: Sequence[str | SortKey] = (),
-        comment: str | None = None,
-        defaults: Mapping[str, object] | None = None,
-    ) -> Snapshot | None:
-        """Create a table from an Arrow schema, or from names and type texts such as `{"id": "int64"}`.
-
-        `partition_by` has expressions such as `id`, `date(ts)` or `bucket(16, id)`, `sorted_by` such as `ts DESC`.
-        """
-        return self._in_own_transaction(
-            lambda tx: tx.create_table(
-                name, schema, partition_by=partition_by, sorted_by=sorted_by, comment=comment, defaults=defaults
-            )
-        )
-
-    def drop_table(self, name: str) -> Snapshot | None:
-        return self._in_own_transaction(lambda tx: tx.drop_table(name))
-
-    def rename_table(self, name: str, new_name: str) -> Snapshot | None:
-        """Rename a table within its schema; `new_name` is a plain name, taken as it is."""
-        return self._in_own_transaction(lambda tx: tx.rename_table(name, new_name))
-
-    def add_column(
-        self, table: str, column: str, type_: str | pa.DataType, default: object = None, *, nulls_allowed: bool = True
-    ) -> Snapshot | None:
-        """Add a column or a struct field; rows of before have `default` there."""
-        return self._in_own_transaction(
-            lambda tx: tx.add_column(table, column, type_, default, nulls_allowed=nulls_allowed)
-        )
-
-    def drop_column(self, table: str, column: str) -> Snapshot | None:
-        return self._in_own_transaction(lambda tx: tx.drop_column(table, column))
-
-    def rename_column(self, table: str, column: str, new_name: str) -> Snapshot | None:
-        return self._in_own_transaction(lambda tx: tx.rename_column(table, column, new_name))
-
-    def promote_column(self, table: str, column: str, type_: str | pa.DataType) -> Snapshot | None:
-        """Change the type of a column or field to one that holds all its values."""
-        return self._in_own_transaction(lambda tx: tx.promote_column(table, column, type_))
-
-    def merge_schema(self, table: str, schema: TableSchema) -> Snapshot | None:
-        """Add the columns and fields that a schema has and the table lacks, and promote types that are narrower."""
-        return self._in_own_transaction(lambda tx: tx.merge_schema(table, schema))
-
-    def set_default(self, table: str, column: str, default: object) -> Snapshot | None:
-        """Set the default of rows to come; None removes it."""
-        return self._in_own_transaction(lambda tx: tx.set_default(table, column, default))
-
-    def set_not_null(self, table: str, column: str) -> Snapshot | None:
-        """Forbid nulls in a column that has none."""
-        return self._in_own_transaction(lambda tx: tx.set_not_null(table, column))
-
-    def drop_not_null(self, table: str, column: str) -> Snapshot | None:
-        return self._in_own_transaction(lambda tx: tx.drop_not_null(table, column))
-
-    def set_comment(self, table: str, comment: str | None, column: str | None = None) -> Snapshot | None:
-        """Set the comment of a table or of one of its columns; None removes it."""
-        return self._in_own_transaction(lambda tx: tx.set_comment(table, comment, column))
-
-    def set_partitioning(self, table: str, partition_by: Sequence[str]) -> Snapshot | None:
-        """Partition rows to come; existing files stay as they are. An empty list ends partitioning."""
-        return self._in_own_transaction(lambda tx: tx.set_partitioning(table, partition_by))
-
-    def set_sort_order(self, table: str, sorted_by: Sequence[str | SortKey]) -> Snapshot | None:
-        """Sort rows to come within each file; an empty list ends sorting."""
-        return self._in_own_transaction(lambda tx: tx.set_sort_order(table, sorted_by))
 
     # ---- options and ledger
 
