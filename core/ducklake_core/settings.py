@@ -141,7 +141,7 @@ class Settings(BaseModel):
         fields = type(self).model_fields
         given = {name: getattr(self, name) for name in fields if getattr(self, name) != fields[name].default}
         if "catalog" in given:
-            given["catalog"] = CatalogUrl.parse(given["catalog"]).shown
+            given["catalog"] = shown_catalog(given["catalog"])
         if given.get("data_path") is not None:
             given["data_path"] = hide_password(given["data_path"])
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
@@ -164,6 +164,16 @@ def checked(parse: Callable[[Any], object], schema: dict[str, Any]) -> tuple[Pla
             raise PydanticCustomError(_REFUSED, "{reason}", {"reason": str(error)}) from None
 
     return PlainValidator(validate), WithJsonSchema(schema)
+
+
+def shown_catalog(address: str) -> str:
+    """Return a catalog's address without its password."""
+    return CatalogUrl.parse(address).shown
+
+
+def check_catalog(address: str, metadata_schema: str | None) -> None:
+    """Raise InvalidInput where a catalog cannot have its tables in such a schema."""
+    CatalogUrl.parse(address, metadata_schema)
 
 
 def optional(parse: Callable[[Any], object]) -> Callable[[Any], object]:

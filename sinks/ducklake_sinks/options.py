@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BeforeValidator
 from pyspark.sql import Column, DataFrame
 
-from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SortKey
 from ducklake_core.row_writes import INLINE_BYTES
@@ -24,6 +23,7 @@ from ducklake_core.settings import (
     RowCount,
     Settings,
     Size,
+    check_catalog,
     checked,
     optional,
     setting,
@@ -180,7 +180,7 @@ class SinkOptions(Settings):
             yield "dead_letter_table is the table itself: name another"
         if "catalog" in right:
             try:
-                CatalogUrl.parse(right["catalog"], right.get("metadata_schema"))
+                check_catalog(right["catalog"], right.get("metadata_schema"))
             except InvalidInput as error:
                 yield str(error)
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import InvalidInput
 from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.model import SnapshotId
@@ -25,8 +24,10 @@ from ducklake_core.settings import (
     OptionalText,
     Settings,
     TableName,
+    check_catalog,
     checked,
     setting,
+    shown_catalog,
 )
 from ducklake_core.spec.names import nearest_name
 from ducklake_sources.option_values import (
@@ -159,7 +160,7 @@ class SourceOptions(Settings):
     @property
     def shown_catalog(self) -> str:
         """The catalog's address without its password."""
-        return CatalogUrl.parse(self.catalog).shown
+        return shown_catalog(self.catalog)
 
     @classmethod
     def unknown(cls, name: str) -> str:
@@ -295,7 +296,7 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:  # Any: see par
     yield from _of_range(values)
     if "catalog" in given and "metadataSchema" in given:
         try:
-            CatalogUrl.parse(values["catalog"], values["metadata_schema"])
+            check_catalog(values["catalog"], values["metadata_schema"])
         except InvalidInput as error:
             yield str(error).replace("metadata_schema", "metadataSchema")
 
