@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ducklake_core.catalog.commit import CommitResult
     from ducklake_core.errors import DuckLakeError
+    from ducklake_core.feed.table_feed import TableFeed
     from ducklake_core.lake import Lake
     from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
     from ducklake_core.read.table import Table
@@ -34,6 +35,7 @@ __all__ = [
     "Snapshot",
     "SortKey",
     "Table",
+    "TableFeed",
     "Transaction",
 ]
 
@@ -42,6 +44,7 @@ _MODULES = {
     "DuckLakeError": "errors",
     "Lake": "lake",
     "Table": "read.table",
+    "TableFeed": "feed.table_feed",
     "Transaction": "transaction",
 }
 

@@ -6,7 +6,6 @@ transaction of its own.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -27,8 +26,8 @@ from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.definition_commits import DefinitionCommits
 from ducklake_core.definitions import Definitions
 from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
-from ducklake_core.feed.listing import FeedRequest, list_changes
-from ducklake_core.feed.rows import change_schema, read_changes
+from ducklake_core.feed.table_feed import TableFeed
+from ducklake_core.feed.task import FeedMode
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import DEFAULT_KEEP, flush_all, flush_one
@@ -39,8 +38,6 @@ from ducklake_core.model import (
     InlinedState,
     LedgerEntry,
     Snapshot,
-    SnapshotId,
-    SnapshotSpan,
 )
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
@@ -50,8 +47,6 @@ from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.transaction import Transaction
-
-_MOST_THREADS = 8  # that read the files of a change feed
 
 
 class Lake(DefinitionCommits):
@@ -180,15 +175,20 @@ class Lake(DefinitionCommits):
         became of it in the whole range. Raises SnapshotsExpired when some of it is gone.
         """
         last = self.table(table, at=end)
-        first = self.database.ask(lambda session: reader.read_first_snapshot(session, start))
-        span = SnapshotSpan(SnapshotId(first - 1), last.snapshot.snapshot_id)
-        chosen = last.projection(columns)
-        schema = change_schema(chosen)
-        if span.start >= span.end:
-            return pa.Table.from_batches([], schema)
-        task = list_changes(self.database, FeedRequest(last.version, chosen, span, net=net))
-        threads = min(os.cpu_count() or 1, _MOST_THREADS)
-        return pa.Table.from_batches(read_changes(self.storage, task, threads=threads), schema)
+        feed = self._feed_of(last)
+        mode = FeedMode.NET if net else FeedMode.CHANGES
+        return feed.read(feed.before(start), last.snapshot, last.projection(columns), mode=mode)
+
+    def feed(self, table: str) -> TableFeed:
+        """Return the change feed of a table that is there now, for those who follow it from snapshot to snapshot.
+
+        It tells the snapshots and columns of the table, and lists changes as tasks that other processes read. From here
+        on the table is known by its id: a rename changes nothing. `changes` reads a range at once.
+        """
+        return self._feed_of(self.table(table))
+
+    def _feed_of(self, table: Table) -> TableFeed:
+        return TableFeed(self.database, self.storage, self.data_path, table.version, table.snapshot)
 
     def schemas(self, at: int | datetime | None = None) -> list[str]:
         """Return the names of the schemas."""

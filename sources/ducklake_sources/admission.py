@@ -52,34 +52,42 @@ def admit(
     return snapshots
 
 
-def up_to_change(
-    snapshots: Sequence[TableSnapshot],
-    options: SourceOptions,
-    table: str,
-    has_deletes: Callable[[TableSnapshot], bool],
-) -> Sequence[TableSnapshot]:
-    """Return the snapshots before the first one that a reader of inserts does not take; raise RowsChanged at it.
+def find_refused(
+    snapshots: Sequence[TableSnapshot], options: SourceOptions, has_deletes: Callable[[TableSnapshot], bool]
+) -> int | None:
+    """Return the index of the first snapshot that the options do not let pass; None when all may.
 
     `has_deletes` looks at the rows of one whose changes text does not tell a delete from a flush of earlier ones.
     """
     if options.read_change_feed:
-        return snapshots
+        return None
     for index, snapshot in enumerate(snapshots):
-        if not _is_refused(snapshot, options) or (snapshot.may_be_flush and not has_deletes(snapshot)):
-            continue
-        if any(is_relevant(s) for s in snapshots[:index]):
-            return snapshots[:index]
-        raise RowsChanged(
-            f"snapshot {snapshot.snapshot_id} has updated or deleted rows of table '{table}', and this stream takes "
-            "only inserted rows: read all changes with readChangeFeed=true, pass over snapshots that change rows with "
-            "skipChangeCommits=true, or over those that only delete with ignoreDeletes=true",
-            table=table,
-            snapshot=snapshot.snapshot_id,
-        )
-    return snapshots
+        if _is_refused(snapshot, options) and not (snapshot.may_be_flush and not has_deletes(snapshot)):
+            return index
+    return None
 
 
-def skipped(snapshots: Sequence[TableSnapshot], options: SourceOptions) -> frozenset[int]:
+def up_to_change(snapshots: Sequence[TableSnapshot], refused: int | None, table: str) -> Sequence[TableSnapshot]:
+    """Return the snapshots before the one that is refused; raise RowsChanged when nothing is left to read there."""
+    if refused is None:
+        return snapshots
+    if any(is_relevant(s) for s in snapshots[:refused]):
+        return snapshots[:refused]
+    raise rows_changed_error(snapshots[refused], table)
+
+
+def rows_changed_error(snapshot: TableSnapshot, table: str) -> RowsChanged:
+    """Return the error for a snapshot that changes rows, where only inserts are read."""
+    return RowsChanged(
+        f"snapshot {snapshot.snapshot_id} has updated or deleted rows of table '{table}', and this stream takes "
+        "only inserted rows: read all changes with readChangeFeed=true, pass over snapshots that change rows with "
+        "skipChangeCommits=true, or over those that only delete with ignoreDeletes=true",
+        table=table,
+        snapshot=snapshot.snapshot_id,
+    )
+
+
+def passed_over(snapshots: Sequence[TableSnapshot], options: SourceOptions) -> frozenset[int]:
     """Return the snapshots whose inserted rows are passed over, too, because they also change rows."""
     if options.read_change_feed or not options.skip_change_commits:
         return frozenset()

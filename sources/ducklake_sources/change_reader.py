@@ -6,6 +6,7 @@ Made and planned on the driver; only `read` runs on executors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +14,13 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.listing import FeedRequest
 from ducklake_core.feed.sharing import share_out
-from ducklake_core.model import SnapshotId, SnapshotSpan
+from ducklake_core.model import SnapshotSpan
 from ducklake_sources.feed_schema import check_schema, feed_columns
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
-from ducklake_sources.table_feed import TableFeed, log_loss
+from ducklake_sources.source_feed import SourceFeed, log_loss
 
 
 class ChangeReader(DataSourceReader):
@@ -31,11 +32,8 @@ class ChangeReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the catalog for everything that the executors need."""
-        feed = TableFeed(self._options)
-        try:
-            return self._plan(feed)
-        finally:
-            feed.close()
+        with closing(SourceFeed(self._options)) as source:
+            return self._plan(source)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return PartitionReader().read(partition)
@@ -43,27 +41,20 @@ class ChangeReader(DataSourceReader):
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
         return PartitionReader, ()  # it travels only to executors
 
-    def _plan(self, feed: TableFeed) -> list[InputPartition]:
-        options = self._options
-        columns = feed_columns(feed, options)
-        check_schema(self._schema, feed_schema(columns.columns, with_changes=True), feed.table.qualified_name)
-        start = feed.start()
+    def _plan(self, source: SourceFeed) -> list[InputPartition]:
+        feed, options = source.feed, source.options
+        columns = feed_columns(source).columns
+        check_schema(self._schema, feed_schema(columns, with_changes=True), source.table.qualified_name)
+        start, last = source.start(), source.end()
         if start is None:
             raise InvalidInput(
                 "a change feed needs its beginning: give startingVersion (a snapshot id, or 'earliest') or "
                 "startingTimestamp"
             )
-        last = feed.end()
         end = feed.head() if last is None else feed.snapshot(last)
-        span = SnapshotSpan(SnapshotId(start), end.snapshot_id)
+        span = SnapshotSpan(start, end.snapshot_id)
         if span.start >= span.end:
             return []
-        request = FeedRequest(
-            feed.table_at(end),
-            columns.columns,
-            span,
-            net=options.net_changes,
-            accept_loss=not options.fail_on_data_loss,
-        )
-        task = list_changes(feed.lake.database, request, on_loss=log_loss)
-        return [FeedPartition(feed.lake.data_path, part, options.change_types) for part in share_out(task)]
+        request = FeedRequest(feed.table_at(end), columns, span, source.mode, accept_loss=not options.fail_on_data_loss)
+        task = feed.list_changes(request, log_loss).task
+        return [FeedPartition(source.lake.data_path, part, options.change_types) for part in share_out(task)]

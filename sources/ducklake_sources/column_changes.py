@@ -37,5 +37,5 @@ def column_changes(old: Sequence[Column], new: Sequence[Column], prefix: str = "
             yield ColumnChange(f"column '{prefix}{column.name}' was added", is_breaking=False)
 
 
-def told(changes: Sequence[ColumnChange]) -> str:
+def describe(changes: Sequence[ColumnChange]) -> str:
     return ", ".join(change.text for change in changes)

@@ -17,11 +17,12 @@ from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_sources.change_reader import ChangeReader
+from ducklake_sources.clocks import Clock, utc_now
 from ducklake_sources.feed_schema import check_schema, is_feed, schema_of_feed
 from ducklake_sources.options import SourceOptions, check_change_read, check_stream, check_table_read, parse_options
+from ducklake_sources.source_feed import open_lake
 from ducklake_sources.spark_schema import spark_schema
 from ducklake_sources.stream_reader import DuckLakeStreamReader
-from ducklake_sources.table_feed import open_lake
 from ducklake_sources.table_reader import FilteringTableReader, TableReader
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -50,10 +51,10 @@ def make_reader(given: Mapping[str, str], table: Table | None, schema: StructTyp
     return kind(table, chosen_columns(options, table), chosen_rows(options, table))
 
 
-def make_stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+def make_stream_reader(given: Mapping[str, str], schema: StructType, clock: Clock = utc_now) -> DataSourceStreamReader:
     options = parse_options(given)
     check_stream(options)
-    return DuckLakeStreamReader(options, schema)
+    return DuckLakeStreamReader(options, schema, clock)
 
 
 def open_table(options: SourceOptions) -> Table:

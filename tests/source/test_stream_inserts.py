@@ -1,7 +1,5 @@
 """A stream of inserted rows only: it stops at a snapshot that changes rows, or passes over it if it is told to."""
 
-from datetime import timedelta
-
 import pytest
 
 from ducklake_core.errors import RowsChanged
@@ -53,7 +51,7 @@ def test_transaction_that_flushes_stops_a_stream_of_inserts_only_when_it_deletes
     oracle.attach(table.catalog.attach)
     oracle.execute(f"BEGIN; CALL ducklake_flush_inlined_data('lake'); {act}; COMMIT")
     assert "inline_flush" in str(table.lake.snapshots()[-1].changes)
-    pull.reader._running.moved_at -= timedelta(minutes=5)
+    table.clock.advance(minutes=5)
 
     if act.startswith("DELETE"):
         with pytest.raises(RowsChanged):

@@ -217,8 +217,7 @@ def test_commits_to_other_tables_make_no_batches_but_move_the_offset_in_the_end(
 
     assert pull.step() is None
     assert pull.reader.reportLatestOffset() is not None
-    running = pull.reader._running
-    running.moved_at -= timedelta(minutes=5)
+    table.clock.advance(minutes=5)
     table.lake.append("other", pa.table({"i": [1]}))
     assert pull.step() is not None
     assert pull.offset["snapshot_id"] == start + 11
@@ -378,7 +377,7 @@ def test_idle_consumer_shows_that_it_is_alive(table: Table) -> None:
     assert pull.step() is None
     assert table.lake.consumers() == [first], "not at every poll"
 
-    pull.reader._running.heard_at = datetime.now(UTC) - timedelta(days=1)
+    table.clock.advance(days=1)
     assert pull.step() is None
 
     [second] = table.lake.consumers()

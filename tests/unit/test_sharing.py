@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.feed.sharing import share_out
-from ducklake_core.feed.task import ChangedFile, ChangeTask, InlinedChanges
+from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
 from ducklake_core.model import (
     Column,
     ColumnId,
@@ -65,7 +65,7 @@ def change_tasks(draw: st.DrawFn) -> ChangeTask:
         update_snapshots=frozenset(draw(st.sets(SNAPSHOTS))),
         files=files,
         inlined=inlined,
-        net=draw(st.booleans()),
+        mode=draw(st.sampled_from([FeedMode.CHANGES, FeedMode.NET])),
         weights=tuple((i, float(draw(st.integers(0, 60)))) for i in range(1, 7)),
     )
 
@@ -95,10 +95,10 @@ def test_every_task_knows_what_may_pair_with_its_rows(task: ChangeTask, rows_per
         known = Counter([*rows_of(part.files), *rows_of(part.counterpart_files)])
         assert max(known.values(), default=1) == 1
         missing = {file_id for file_id, _ in Counter(rows_of(task.files)) - known}
-        open_ = set(told_by(part)) if task.net else part.update_snapshots
+        open_ = set(told_by(part)) if task.mode is FeedMode.NET else part.update_snapshots
         assert not any(may_tell_of(f, task) & open_ for f in task.files if f.file.data_file_id in missing)
         others = [*part.inlined, *part.counterpart_inlined]
-        assert Counter(others) == Counter(task.inlined) or not (task.update_snapshots or task.net)
+        assert Counter(others) == Counter(task.inlined) or not task.needs_counterparts
 
 
 @given(change_tasks(), st.integers(1, 50))

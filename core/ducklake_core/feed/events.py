@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.feed.task import ChangedFile, ChangeTask
+from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode
 from ducklake_core.files.delete_files import first_deletes, read_all_deletes
 from ducklake_core.files.parquet_reader import (
     POSITIONS,
@@ -53,21 +53,21 @@ def events_of(
 ) -> Iterator[Events]:
     """Yield what happened in a range to rows of which it is known when they were inserted and deleted."""
     span = task.span
-    if task.is_state:
+    if task.mode is FeedMode.STATE:
         there = (born <= span.end) & (gone > span.end)
         if there.any():
             yield Events(rows, row_ids, np.full(len(born), span.end), is_delete=False).filter(there)
         return
     seen = born != gone
     inserted = seen & (born > span.start) & (born <= span.end)
-    if task.rewrites:
-        inserted &= ~np.isin(born, list(task.rewrites))
+    if task.silent_inserts:
+        inserted &= ~np.isin(born, list(task.silent_inserts))
     deleted = seen & (gone > span.start) & (gone <= span.end)
     if task.has_gap:
         retained = [snapshot for snapshot, _ in task.times]
         inserted &= np.isin(born, retained)
         deleted &= np.isin(gone, retained)
-    if deleted.any():
+    if task.mode is not FeedMode.INSERTS and deleted.any():
         yield Events(rows, row_ids, gone, is_delete=True).filter(deleted)
     if inserted.any():
         yield Events(rows, row_ids, born, is_delete=False).filter(inserted)
@@ -81,7 +81,7 @@ def read_file_events(
     positions, deleted_by = _deletes(storage, changed, task)
     ended_by = _ended_by(file, task)
     wanted = None
-    if ended_by == _NEVER and not task.is_state and (is_partial or not changed.holds_new_rows):
+    if ended_by == _NEVER and task.mode is not FeedMode.STATE and (is_partial or not changed.holds_new_rows):
         wanted = WantedRows(positions[deleted_by > task.span.start], task.span if changed.holds_new_rows else None)
         if wanted.is_empty:
             return
@@ -95,7 +95,7 @@ def read_file_events(
     )
     names = [column.name for column in columns]
     is_untouched = ended_by == _NEVER and not is_partial and not len(positions)
-    is_new = is_untouched and not task.is_state and task.tells_of_inserts(file.begin_snapshot)
+    is_new = is_untouched and task.mode is not FeedMode.STATE and task.tells_of_inserts(file.begin_snapshot)
     for record_batch in iterate_data_file(
         storage, file, request, span=changed.span, wanted=wanted, error_snapshot=task.span.end
     ):

@@ -80,6 +80,17 @@ class History:
         """What every file registered after the start has at least as its id: ids are never given twice."""
         return self.base.next_file_id if self.base else 0
 
+    def only(self, snapshot: TableSnapshot) -> History:
+        """Return the history of one of its snapshots alone."""
+        index = self.snapshots.index(snapshot)
+        base = self.snapshots[index - 1] if index else self.base
+        return History(SnapshotSpan(SnapshotId(snapshot.snapshot_id - 1), snapshot.snapshot_id), base, (snapshot,))
+
+    @property
+    def kinds(self) -> frozenset[ChangeKind]:
+        """Everything that was done to the table."""
+        return frozenset(kind for snapshot in self.snapshots for kind in snapshot.kinds)
+
     @property
     def rewrites(self) -> frozenset[int]:
         return frozenset(s.snapshot_id for s in self.snapshots if s.is_rewrite)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database
@@ -18,9 +19,10 @@ from ducklake_core.catalog.session import Session
 from ducklake_core.errors import SnapshotsExpired
 from ducklake_core.feed.history import History, find_gap, gap_error, history_of
 from ducklake_core.feed.sizes import ChangeSize, change_sizes
-from ducklake_core.feed.task import ChangedFile, ChangeTask, InlinedChanges
+from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
 from ducklake_core.model import Column, SnapshotId, SnapshotSpan, TableVersion
 from ducklake_core.read.listing import as_table_columns, ask_catalog
+from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,19 @@ class FeedRequest:
     table: TableVersion
     columns: tuple[Column, ...]
     span: SnapshotSpan
-    net: bool = False
+    mode: FeedMode = FeedMode.CHANGES
     accept_loss: bool = False  # read what is left when snapshots have expired
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChanges:
+    """Everything that changed in a range as one task, and what its snapshots did."""
+
+    history: History
+    task: ChangeTask
+
+
+OnLoss: TypeAlias = Callable[[SnapshotsExpired], object]
 
 
 def read_history(session: Session, table: TableVersion, span: SnapshotSpan) -> History:
@@ -40,15 +53,37 @@ def read_history(session: Session, table: TableVersion, span: SnapshotSpan) -> H
     return history_of(span, rows, table.table_id)
 
 
-def list_changes(
-    database: Database, request: FeedRequest, on_loss: Callable[[SnapshotsExpired], object] = lambda _: None
-) -> ChangeTask:
-    """Return everything that changed in a range as one task; raise SnapshotsExpired when some of it is lost.
+def list_range(database: Database, request: FeedRequest, on_loss: OnLoss = lambda _: None) -> ListedChanges:
+    """Return everything that changed in a range; raise SnapshotsExpired when some of it is lost.
 
     `on_loss` is called with what would have been the error for those who accept the loss.
     """
+
+    def ask(session: Session, table: TableVersion) -> ListedChanges:
+        history = read_history(session, table, request.span)
+        gap = find_gap(history, table.begin_snapshot)
+        if gap is not None:
+            error = gap_error(table.qualified_name, request.span, gap)
+            if not request.accept_loss:
+                raise error
+            on_loss(error)
+        task = _task(session, replace(request, table=table), history, has_gap=gap is not None)
+        return ListedChanges(history, task)
+
+    return ask_catalog(database, request.table, ask)
+
+
+def list_changes(database: Database, request: FeedRequest, on_loss: OnLoss = lambda _: None) -> ChangeTask:
+    """Return everything that changed in a range as one task, see `list_range`."""
+    return list_range(database, request, on_loss).task
+
+
+def list_known(database: Database, request: FeedRequest, history: History) -> ChangeTask:
+    """Return everything that changed in the range of a history as one task, without a look for what is lost."""
     return ask_catalog(
-        database, request.table, lambda session, table: _list(session, replace(request, table=table), on_loss)
+        database,
+        request.table,
+        lambda session, table: _task(session, replace(request, table=table), history, has_gap=False),
     )
 
 
@@ -64,8 +99,7 @@ def read_change_sizes(database: Database, table: TableVersion, history: History)
 
 def changed_files(session: Session, table: TableVersion, history: History) -> list[ChangedFile]:
     """Return the data files that may have rows inserted or deleted in a range, each with all deletes up to its end."""
-    kinds = frozenset(kind for snapshot in history.snapshots for kind in snapshot.kinds)
-    found = read_touched_files(session, table, history.span, history.first_new_file_id, kinds)
+    found = read_touched_files(session, table, history.span, history.first_new_file_id, history.kinds)
     return [ChangedFile(one.file, holds_new_rows=one.is_new, inlined_deletes=one.inlined_deletes) for one in found]
 
 
@@ -93,33 +127,26 @@ def _list_state(session: Session, request: FeedRequest) -> ChangeTask:
         update_snapshots=frozenset(),
         files=tuple(files),
         inlined=tuple(_inlined_changes(session, replace(request, span=SnapshotSpan(SnapshotId(-1), end)))),
-        is_state=True,
+        mode=FeedMode.STATE,
     )
 
 
-def _list(session: Session, request: FeedRequest, on_loss: Callable[[SnapshotsExpired], object]) -> ChangeTask:
-    table, span = request.table, request.span
-    history = read_history(session, table, span)
-    gap = find_gap(history, table.begin_snapshot)
-    if gap is not None:
-        error = gap_error(table.qualified_name, span, gap)
-        if not request.accept_loss:
-            raise error
-        on_loss(error)
-    is_quiet = not any(s.inserts or s.may_delete for s in history.snapshots)
+def _task(session: Session, request: FeedRequest, history: History, *, has_gap: bool) -> ChangeTask:
+    table = request.table
+    is_quiet = not history.kinds & (ROW_INSERTS | ROW_DELETES)
     files = () if is_quiet else tuple(changed_files(session, table, history))
     return ChangeTask(
         table=table.qualified_name,
         columns=request.columns,
         table_columns=table.columns,
-        span=span,
+        span=history.span,
         times=tuple((s.snapshot_id, s.time) for s in history.snapshots),
         rewrites=history.rewrites,
         update_snapshots=history.update_snapshots,
         files=files,
         inlined=() if is_quiet else tuple(_inlined_changes(session, request)),
-        net=request.net,
-        has_gap=gap is not None,
+        mode=request.mode,
+        has_gap=has_gap,
         weights=tuple((snapshot, size.even_rows) for snapshot, size in change_sizes(history, files).items()),
     )
 

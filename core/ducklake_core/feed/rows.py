@@ -14,7 +14,7 @@ import pyarrow as pa
 from ducklake_core.errors import InvalidInput
 from ducklake_core.feed.change_types import ChangeType, change_type_array, find_net_changes, find_updates
 from ducklake_core.feed.events import Events, events_of, read_file_events
-from ducklake_core.feed.task import ChangedFile, ChangeTask, InlinedChanges
+from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
 from ducklake_core.spec.names import fold
@@ -53,7 +53,7 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
     held: list[Events] = []
     for events in _events(storage, task, task.columns, counterparts=False, threads=threads):
         kind = ChangeType.delete if events.is_delete else ChangeType.insert
-        if not task.net and not task.update_snapshots:
+        if not task.needs_counterparts:
             yield builder.record_batch(events, kind)
             continue
         is_open = _is_open(task, events)
@@ -69,7 +69,7 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
 
 def _is_open(task: ChangeTask, events: Events) -> np.ndarray:
     """Return of which events the kind depends on others."""
-    if task.net:
+    if task.mode is FeedMode.NET:
         return np.ones(len(events), bool)
     return np.isin(events.snapshots, list(task.update_snapshots))
 
@@ -77,7 +77,7 @@ def _is_open(task: ChangeTask, events: Events) -> np.ndarray:
 def _settled(
     storage: Storage, task: ChangeTask, held: Sequence[Events], builder: ChangeBatchBuilder
 ) -> Iterator[pa.RecordBatch]:
-    if not task.net:  # the other half of an update is in the same snapshot
+    if task.mode is not FeedMode.NET:  # the other half of an update is in the same snapshot
         told = frozenset(np.unique(np.concatenate([e.snapshots for e in held])).tolist())
         task = replace(task, counterpart_files=tuple(f for f in task.counterpart_files if f.may_tell_of(told)))
     others = [e.filter(_is_open(task, e)) for e in _events(storage, task, (), counterparts=True)]
@@ -85,7 +85,7 @@ def _settled(
     snapshots = np.concatenate([e.snapshots for e in everything])
     row_ids = np.concatenate([e.row_ids for e in everything])
     is_delete = np.concatenate([np.full(len(e), e.is_delete) for e in everything])
-    if task.net:
+    if task.mode is FeedMode.NET:
         codes = find_net_changes(snapshots, row_ids, is_delete)
     else:
         codes = is_delete + 2 * find_updates(snapshots, row_ids, is_delete)

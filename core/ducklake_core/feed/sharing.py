@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ducklake_core.feed.task import ChangedFile, ChangeTask, InlinedChanges
+from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
 from ducklake_core.model import RowSpan, SnapshotSpan
 
 ROWS_PER_TASK = 250_000
@@ -19,7 +19,7 @@ def share_out(task: ChangeTask, rows_per_task: int = ROWS_PER_TASK) -> tuple[Cha
     """
     if task.rows <= rows_per_task:
         return (task,) if task.rows else ()
-    if not task.update_snapshots or task.net or task.inlined:
+    if not task.update_snapshots or task.mode is FeedMode.NET or task.inlined:
         return tuple(_by_file(task, rows_per_task))
     parts = (_within(task, span) for span in _sub_spans(task, rows_per_task))
     return tuple(
@@ -57,19 +57,19 @@ def _within(task: ChangeTask, span: SnapshotSpan) -> ChangeTask:
 def _by_file(task: ChangeTask, rows_per_task: int) -> Iterator[ChangeTask]:
     """Share out the rows of files, in ranges where a file has more than enough for one task."""
     parts = [part for file in task.files for part in _row_ranges(file, rows_per_task)]
-    needs_others = bool(task.update_snapshots) or task.net
     start = 0
     for files, inlined in _packed(parts, task.inlined, rows_per_task):
-        others = [*parts[:start], *parts[start + len(files) :]] if needs_others else []
+        others = [*parts[:start], *parts[start + len(files) :]]
         start += len(files)
-        other_rows = tuple(i.without_columns() for i in task.inlined) if needs_others and not inlined else ()
-        yield replace(
-            task,
-            files=files,
-            inlined=inlined,
-            counterpart_files=tuple(f for f in others if task.net or f.may_tell_of(task.update_snapshots)),
-            counterpart_inlined=other_rows,
-        )
+        own = replace(task, files=files, inlined=inlined)
+        yield _with_counterparts(own, others, () if inlined else task.inlined) if task.needs_counterparts else own
+
+
+def _with_counterparts(task: ChangeTask, files: Sequence[ChangedFile], inlined: Sequence[InlinedChanges]) -> ChangeTask:
+    if task.mode is not FeedMode.NET:  # the other half of an update is in the same snapshot
+        files = [file for file in files if file.may_tell_of(task.update_snapshots)]
+    others = tuple(rows.without_columns() for rows in inlined)
+    return replace(task, counterpart_files=tuple(files), counterpart_inlined=others)
 
 
 def _row_ranges(file: ChangedFile, rows: int) -> Iterator[ChangedFile]:

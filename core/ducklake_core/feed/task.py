@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import Enum
 from typing import Self
 
 import numpy as np
@@ -17,6 +18,15 @@ import pyarrow as pa
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan
 
 VERSION_COLUMNS = ("row_id", "begin", "end")  # what stands behind the columns of inlined rows in their stream
+
+
+class FeedMode(Enum):
+    """What a feed tells of the rows of a table."""
+
+    CHANGES = "every change"
+    NET = "one event of each row, what became of it in the whole range"
+    INSERTS = "only the rows that were inserted"
+    STATE = "no change, but the rows that are there at the end of the range, as if inserted by it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +104,9 @@ class ChangeTask:
     """Some changes of one table, to be read by one task.
 
     `update_snapshots` are those in which rows may have been updated; the counterparts have what else happened in these,
-    in other tasks: their row ids tell which deletes and inserts are halves of an update. With `net`, that is so of all
-    snapshots. When it `has_gap`, only the snapshots of `times` are left: events of others are not told, though some may
-    be there.
+    in other tasks: their row ids tell which deletes and inserts are halves of an update. Net changes need that of all
+    snapshots. Of `rewrites`, which only move rows, and of those `passed_over` no insert is told. When it `has_gap`,
+    only the snapshots of `times` are left: events of others are not told, though some may be there.
     """
 
     table: str
@@ -110,14 +120,34 @@ class ChangeTask:
     inlined: tuple[InlinedChanges, ...] = ()
     counterpart_files: tuple[ChangedFile, ...] = ()
     counterpart_inlined: tuple[InlinedChanges, ...] = ()
-    net: bool = False
+    mode: FeedMode = FeedMode.CHANGES
+    passed_over: frozenset[int] = frozenset()
     has_gap: bool = False
     weights: tuple[tuple[int, float], ...] = ()  # about how many rows of files each snapshot has changed
-    is_state: bool = False  # no changes, but the rows that are there at the end of the span, as if inserted by it
+
+    @property
+    def needs_counterparts(self) -> bool:
+        """Tell whether what an event is depends on others."""
+        return self.mode is FeedMode.NET or bool(self.update_snapshots)
+
+    @property
+    def silent_inserts(self) -> frozenset[int]:
+        """The snapshots of which no insert is told, though they have written rows."""
+        return self.rewrites | self.passed_over
+
+    def only_inserts(self, passed_over: frozenset[int]) -> ChangeTask:
+        """Return the task without what changes rows, and without all that some snapshots did."""
+        return replace(
+            self,
+            mode=FeedMode.INSERTS,
+            files=tuple(f for f in self.files if f.holds_new_rows),
+            update_snapshots=frozenset(),
+            passed_over=passed_over,
+        )
 
     def tells_of_inserts(self, snapshot: SnapshotId) -> bool:
         """Tell whether rows that a snapshot wrote are inserts of this range."""
-        if not self.span.start < snapshot <= self.span.end or snapshot in self.rewrites:
+        if snapshot not in self.span or snapshot in self.silent_inserts:
             return False
         return not self.has_gap or any(retained == snapshot for retained, _ in self.times)
 
