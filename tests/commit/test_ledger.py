@@ -10,7 +10,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.errors import DuckLakeError, EpochOutOfOrder, LedgerBehind, LedgerError, StreamFenced
 from ducklake_core.model import Epoch, LedgerEntry
-from ducklake_core.plan.epochs import EpochDecision, decide_epoch
+from ducklake_core.plan.epochs import EpochDecision, decide_epoch, is_next
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
 from tests.fixtures.processes import CONTEXT, join, start
@@ -53,6 +53,25 @@ def test_epoch_is_refused_with_its_facts(entry: LedgerEntry | None, epoch: Epoch
 
     assert type(caught.value) is error
     assert (caught.value.stream, caught.value.batch_id) == ("s", epoch.batch_id)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "follows"),
+    [
+        pytest.param(Epoch("s", 6, "q", "r"), True, id="next batch"),
+        pytest.param(Epoch("s", 6, "q", "r", continues_run=True), True, id="same run goes on"),
+        pytest.param(Epoch("s", 5, "q", "r"), False, id="same batch"),
+        pytest.param(Epoch("s", 7, "q", "r"), False, id="a gap"),
+        pytest.param(Epoch("s", 6, "q", "r2"), False, id="another run"),
+        pytest.param(Epoch("s", 6, "q2", "r"), False, id="another query"),
+        pytest.param(Epoch("other", 6, "q", "r"), False, id="another stream"),
+    ],
+)
+def test_epoch_that_follows_its_run_may_be_committed(epoch: Epoch, *, follows: bool) -> None:
+    assert is_next(epoch, ENTRY) is follows
+    assert not is_next(epoch, None)
+    if follows:
+        assert decide_epoch(epoch, ENTRY) is EpochDecision.COMMIT
 
 
 @pytest.fixture

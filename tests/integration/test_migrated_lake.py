@@ -1,5 +1,6 @@
 """A lake that another migrates to a newer format while we have it open: every operation says so, and writes nothing."""
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.fixtures.catalogs import Catalog, PostgresCatalog
 from tests.fixtures.migration import INLINED_TABLES, migrate, migration
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import run_proxy
+from tests.fixtures.waiting import PATIENCE_SECONDS, wait_until
 
 LIMIT = 10
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -173,6 +175,58 @@ def test_definition_that_is_committed_during_a_migration_makes_one_of_them_fail(
             for statement in migration(names):
                 other.execute(statement.encode())
         other.rollback()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "append to a table without inlined rows",
+        "append a file",
+        "delete rows of files",
+        "drop a table",
+        "set a comment",
+        "create a schema",
+    ],
+)
+def test_commit_beside_a_migration_that_is_not_committed_waits_for_it_and_is_refused(
+    postgres_lake: Lake, postgres_database: PostgresDatabase, name: str
+) -> None:
+    """It sees the old version, and touches no table that the migration holds."""
+    catalog = PostgresCatalog(postgres_database, postgres_lake.data_path)
+    before = len(postgres_lake.snapshots()), files_of(catalog)
+    said: list[str] = []
+    committing = threading.Thread(target=lambda: said.append(refusal(OPERATIONS[name], postgres_lake)))
+
+    with psycopg.connect(postgres_database.conninfo) as other:
+        other.execute("UPDATE ducklake_metadata SET value = '1.1' WHERE key = 'version'")
+        committing.start()
+        wait_until(lambda: is_somebody_waiting_for_a_lock(catalog) or not committing.is_alive())
+        other.commit()
+    committing.join(PATIENCE_SECONDS)
+
+    assert ["the lake has format '1.1'" in text for text in said] == [True], said
+    assert (catalog.query("SELECT count(*) FROM ducklake_snapshot")[0][0], files_of(catalog)) == before
+
+
+def test_commit_beside_a_migration_that_is_rolled_back_lands(
+    postgres_lake: Lake, postgres_database: PostgresDatabase
+) -> None:
+    catalog = PostgresCatalog(postgres_database, postgres_lake.data_path)
+    committing = threading.Thread(target=lambda: postgres_lake.append("files", MANY))
+
+    with psycopg.connect(postgres_database.conninfo) as other:
+        for statement in migration([row[0] for row in other.execute(INLINED_TABLES).fetchall()]):
+            other.execute(statement.encode())
+        committing.start()
+        wait_until(lambda: is_somebody_waiting_for_a_lock(catalog))
+        other.rollback()
+    committing.join(PATIENCE_SECONDS)
+
+    assert postgres_lake.table("files").count() == 2 * (LIMIT + 1)
+
+
+def is_somebody_waiting_for_a_lock(catalog: Catalog) -> bool:
+    return catalog.query("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != []
 
 
 def test_version_is_checked_without_a_round_trip_of_its_own(

@@ -22,8 +22,8 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.driver_errors import is_stale_assumption
 from ducklake_core.catalog.head import CommitBasis, LastCommit, assume_head, last_commit_after, read_head
 from ducklake_core.catalog.inlined_insert import insert_rows, is_bulk
-from ducklake_core.catalog.session import Session
-from ducklake_core.catalog.statements import claim_version, statements_of_all
+from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.statements import claim_version, share_version, statements_of_all
 from ducklake_core.errors import (
     CatalogError,
     CommitOutcomeUnknown,
@@ -155,8 +155,7 @@ class Committer:
         rest = None if plan is None else _send_bulk_rows(session, plan)
         rows, second_half = (rest.rows, rest.closing) if rest else ((), list)
         closing = [] if attempt.entry is None else [ledger.entry_write(session, attempt.entry, exists=basis.has_entry)]
-        if plan is not None and plan.created_inlined_tables and session.dialect.has_pipeline:
-            closing.append(claim_version(session))
+        closing += [] if plan is None else _version_locks(session, plan)
         faults.at("before_commit")
         with commit.sending(attempt):
             session.write_and_commit(
@@ -184,6 +183,19 @@ def _send_bulk_rows(session: Session, plan: CommitPlan) -> CommitPlan | None:
     for rows in bulk:
         insert_rows(session, rows)
     return None if is_into_new_table else rest
+
+
+def _version_locks(session: Session, plan: CommitPlan) -> list[Statement]:
+    """Return what keeps a commit and a migration of the lake apart where they can run at the same time.
+
+    A migration renames columns of every table of inlined rows: whoever writes to one waits for it there, and is
+    refused. Whoever makes one would leave it with its old names, and the others would not notice the migration.
+    """
+    if not session.dialect.has_pipeline:
+        return []
+    if plan.created_inlined_tables:
+        return [claim_version(session)]
+    return [] if plan.writes_to_inlined_tables else [share_version(session)]
 
 
 def _find_committed(session: Session, commit: Commit, basis: CommitBasis) -> CommitResult | None:

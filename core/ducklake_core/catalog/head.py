@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.inlined_insert import encode_ahead, is_few
 from ducklake_core.catalog.session import Row, Session, Statement
-from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableStats
+from ducklake_core.model import LedgerEntry, Snapshot, TableId, TableStats
 from ducklake_core.plan.commit import CommitPlan, HeadState
+from ducklake_core.plan.epochs import is_next
 from ducklake_core.plan.staged import Staged
 from ducklake_core.spec.versions import FormatVersion
 
@@ -84,19 +85,13 @@ def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> Co
         is_few(session, rows.rows.num_rows) for rows in staged.inlined
     ):
         return None
-    if not all(i in last.stats for i in table_ids) or not _is_next(staged.epoch, last.entry):
+    if not all(i in last.stats for i in table_ids):
+        return None
+    if staged.epoch is not None and not is_next(staged.epoch, last.entry):
         return None
     state = HeadState(head, {i: last.stats[i] for i in table_ids}, staged.base)
     entry = None if staged.epoch is None else last.entry
     return CommitBasis(state, entry, _guard(session, version, head, entry))
-
-
-def _is_next(epoch: Epoch | None, entry: LedgerEntry | None) -> bool:
-    """Tell whether an epoch follows what the ledger has."""
-    if epoch is None:
-        return True
-    follower = (epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id - 1)
-    return entry is not None and follower == (entry.stream, entry.query_id, entry.run_id, entry.batch_id)
 
 
 def _guard(session: Session, version: FormatVersion, head: Snapshot, entry: LedgerEntry | None) -> Statement:

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from sqlalchemy import (
     Delete,
     Insert,
+    Select,
     Table,
     Update,
     and_,
@@ -93,6 +94,15 @@ def claim_version(session: Session) -> Statement:
     return Statement(_claim_version(session.tables))
 
 
+def share_version(session: Session) -> Statement:
+    """Return the statement that waits for a migration of the lake, and fails once that is committed.
+
+    It locks the version's row, so that no migration can write it before our commit; other commits lock it, too. It is
+    the last one of ours: see `claim_version`.
+    """
+    return Statement(_share_version(session.tables))
+
+
 def insert_inlined(session: Session, write: InsertInlined) -> Statement:
     """Return PostgreSQL's statement that inserts inlined rows in one round trip; others go by `inlined_insert`."""
     rows = rows_parameter(write.source.encoded(encode_few), write.row_ids.tolist(), int(write.begin))
@@ -127,6 +137,11 @@ def _rename_keys(row: Any, keys: tuple[str, ...]) -> dict[str, Any]:  # Any: cat
 def _claim_version(t: CatalogTables) -> Update:
     metadata = t.ducklake_metadata
     return update(metadata).where(*queries.is_version(t)).values(value=metadata.c.value)
+
+
+@cache
+def _share_version(t: CatalogTables) -> Select[Any]:
+    return select(t.ducklake_metadata.c.value).where(*queries.is_version(t)).with_for_update(read=True)
 
 
 @lru_cache(maxsize=256)

@@ -32,7 +32,15 @@ from ducklake_core.plan.definition_rows import (
 from ducklake_core.plan.flush_rows import flush_writes
 from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
 from ducklake_core.plan.stats_rows import StatsChange, restated_writes, stats_writes
-from ducklake_core.plan.writes import CreateInlinedTable, EndRows, InsertInlined, InsertRows, Write
+from ducklake_core.plan.writes import (
+    CreateInlinedTable,
+    DeleteInlined,
+    EndInlined,
+    EndRows,
+    InsertInlined,
+    InsertRows,
+    Write,
+)
 from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes
 
 
@@ -66,6 +74,10 @@ class CommitPlan:
     @property
     def created_inlined_tables(self) -> set[str]:
         return {write.name for write in self.rows if isinstance(write, CreateInlinedTable)}
+
+    @property
+    def writes_to_inlined_tables(self) -> bool:
+        return any(isinstance(write, InsertInlined | EndInlined | DeleteInlined) for write in self.rows)
 
     def statistics(self) -> list[Write]:
         """Work out the rows of the statistics of the tables that get rows."""

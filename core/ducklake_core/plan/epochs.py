@@ -45,6 +45,15 @@ def decide_epoch(epoch: Epoch, entry: LedgerEntry | None) -> EpochDecision:
     return EpochDecision.REPLAY if epoch.batch_id == entry.batch_id else EpochDecision.COMMIT
 
 
+def is_next(epoch: Epoch, entry: LedgerEntry | None) -> bool:
+    """Tell whether an epoch follows the entry in the same run. Then it may be committed, by all the rules above.
+
+    For whoever has only a memory of the entry: what does not follow on that is decided by what the ledger holds.
+    """
+    follower = (epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id - 1)
+    return entry is not None and follower == (entry.stream, entry.query_id, entry.run_id, entry.batch_id)
+
+
 def _refuse_gap(epoch: Epoch, entry: LedgerEntry | None) -> None:
     last = -1 if entry is None else entry.batch_id
     if epoch.batch_id > last + 1:
