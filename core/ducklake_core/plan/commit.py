@@ -141,8 +141,9 @@ class _Planner:
         self.snapshot_id = SnapshotId(head.snapshot.snapshot_id + 1)
         self.next_catalog_id = head.snapshot.next_catalog_id
         self.next_file_id = head.snapshot.next_file_id
-        lazily_inlined = any(_lacks_inlined_table(t) for t in staged.tables)
-        bump = staged.changes_definitions or lazily_inlined
+        self._changes_definitions = staged.changes_definitions
+        self._lacking = [_lacks_inlined_table(t) for t in staged.tables]
+        bump = self._changes_definitions or any(self._lacking)
         self.schema_version = head.snapshot.schema_version + int(bump)
         self._numbers: dict[int, int] = {}
         self._stats_changes: list[StatsChange] = []
@@ -150,8 +151,8 @@ class _Planner:
     def plan(self) -> CommitPlan:
         numbered = self._number(self.staged)
         writes = [*self._schema_writes(numbered)]
-        for table in numbered.tables:
-            writes += self._table_writes(table)
+        for table, is_lacking in zip(numbered.tables, self._lacking, strict=True):
+            writes += self._table_writes(table, is_lacking=is_lacking)
         # The reference keys its statistics cache by this counter: it must move for each table although no id is used.
         self.next_file_id += sum(1 for t in numbered.tables if t.writes.inlined and not t.writes.files)
         snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id)
@@ -163,7 +164,7 @@ class _Planner:
     # ---- numbering
 
     def _number(self, staged: Staged) -> Staged:
-        if not staged.changes_definitions:
+        if not self._changes_definitions:
             return staged
         schemas = tuple(replace(s, schema_id=SchemaId(self._id(s.schema_id))) for s in staged.created_schemas)
         return replace(staged, created_schemas=schemas, tables=tuple(self._number_table(t) for t in staged.tables))
@@ -209,20 +210,20 @@ class _Planner:
             "path_is_relative": schema.path_is_relative,
         }
 
-    def _table_writes(self, table: StagedTable) -> Iterator[Write]:
-        if table.changes_definition:
+    def _table_writes(self, table: StagedTable, *, is_lacking: bool) -> Iterator[Write]:
+        is_altered = self._changes_definitions and table.changes_definition
+        if is_altered:
             yield from definition_writes(table.before, table.after, self.snapshot_id)
         if table.after is None:
             return
-        if table.before is not None and has_new_types(table.before, table.after):
+        if is_altered and table.before is not None and has_new_types(table.before, table.after):
             # The reference caches statistics under this counter: those of the old type would be an internal error.
             self.next_file_id += 1
         if table.restated:
             yield from restated_writes(table.after, table.restated, self.head.stats.get(table.after.table_id))
         # The reference writes no version for a table of inlined rows that an insert makes: it takes its columns for
         # those of the table's first day, and cannot read it when they have changed since.
-        is_lacking = _lacks_inlined_table(table)
-        if has_new_version(table.before, table.after) or is_lacking:
+        if is_lacking or (is_altered and has_new_version(table.before, table.after)):
             row = {
                 "begin_snapshot": self.snapshot_id,
                 "schema_version": self.schema_version,
@@ -230,7 +231,7 @@ class _Planner:
             }
             yield InsertRows("ducklake_schema_versions", (row,))
         inlined = table.after.newest_inlined_table
-        if is_lacking or (table.inlines and has_new_shape(table.before, table.after)):
+        if is_lacking or (is_altered and table.inlines and has_new_shape(table.before, table.after)):
             inlined = self._new_inlined_table(table.after)
             yield CreateInlinedTable(inlined.name, inlined.columns)
             yield InsertRows("ducklake_inlined_data_tables", (_registration(table.after, inlined),))
@@ -248,14 +249,16 @@ class _Planner:
         next_row_id = stats.next_row_id if stats else 0
         first_file_id = self.next_file_id
         self.next_file_id += len(writes.files) + len(writes.delete_files)
-        yield from data_file_writes(after, writes.files, first_file_id, next_row_id, self.snapshot_id)
-        next_row_id += sum(f.record_count for f in writes.files)
+        if writes.files:
+            yield from data_file_writes(after, writes.files, first_file_id, next_row_id, self.snapshot_id)
+            next_row_id += sum(f.record_count for f in writes.files)
         for rows in writes.inlined:
             assert inlined is not None  # noqa: S101 # rows are staged as inlined only where a table can be had
             row_ids = _row_ids(rows, next_row_id)
             next_row_id += rows.rows.num_rows if rows.row_ids is None else 0
             yield InsertInlined(inlined.name, inlined.columns, rows, row_ids, self.snapshot_id, inlined.stored_names)
-        yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
+        if writes.has_deletes:
+            yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
         if writes.files or writes.inlined:
             self._stats_changes.append(StatsChange(after, writes, stats, next_row_id))
         if writes.flush is not None:
