@@ -81,8 +81,8 @@ def _insert_many(session: Session, write: InsertInlined) -> None:
 
 
 def _encode_rows(rows: InlinedRows) -> list[tuple[object, ...]]:
-    if rows.few is not None:
-        return dbapi_values.encode_few(rows.few, SQLITE_RULES)
+    if rows.small is not None:
+        return dbapi_values.encode_few(rows.small, SQLITE_RULES)
     return dbapi_values.encode_rows(rows.rows, rows.columns, SQLITE_RULES)
 
 

@@ -44,7 +44,7 @@ from ducklake_core.plan.writes import (
     UpdateRows,
     Write,
 )
-from ducklake_core.spec.few_rows import few_values
+from ducklake_core.spec.small_rows import take_values
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.tables import CatalogTables
 
@@ -112,7 +112,7 @@ def insert_inlined(session: Session, write: InsertInlined) -> Statement:
 
 def encode_few(rows: InlinedRows) -> EncodedRows:
     """Make of few rows what `insert_inlined` needs."""
-    return encode_rows(rows.few or few_values(rows.rows, rows.columns), rows.columns)
+    return encode_rows(rows.small or take_values(rows.rows, rows.columns), rows.columns)
 
 
 def _table(session: Session, name: str) -> Table:

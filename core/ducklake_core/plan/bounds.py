@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
 from ducklake_core.spec.arrays import plain
-from ducklake_core.spec.few_rows import text_of
+from ducklake_core.spec.small_rows import text_of
 from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
 from ducklake_core.spec.types import decimal_parameters
 

@@ -27,10 +27,10 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.few_bounds import FewStats, few_stats, is_covered
+from ducklake_core.plan.small_stats import SmallStats, small_stats, is_covered
 from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.statistics import column_stats
-from ducklake_core.spec.few_rows import LOOP_ROWS, FewValues, few_values
+from ducklake_core.spec.small_rows import LOOP_ROWS, SmallColumn, take_values
 
 Encoded = TypeVar("Encoded")
 
@@ -45,13 +45,13 @@ class InlinedRows:
     _encoded: dict[Any, Any] = field(default_factory=dict)  # Any: see `encoded`
 
     @cached_property
-    def few(self) -> tuple[FewValues, ...] | None:
+    def small(self) -> tuple[SmallColumn, ...] | None:
         """The values one by one; None when there are so many rows that kernels are faster."""
-        return few_values(self.rows, self.columns) if self.rows.num_rows <= LOOP_ROWS else None
+        return take_values(self.rows, self.columns) if self.rows.num_rows <= LOOP_ROWS else None
 
     @cached_property
-    def _stats(self) -> tuple[FewStats, ...] | tuple[ColumnStats, ...]:
-        return column_stats(self.rows, self.columns) if self.few is None else few_stats(self.few)
+    def _stats(self) -> tuple[SmallStats, ...] | tuple[ColumnStats, ...]:
+        return column_stats(self.rows, self.columns) if self.small is None else small_stats(self.small)
 
     def measure(self) -> None:
         """Compute now what `stats` will need."""

@@ -28,7 +28,7 @@ from ducklake_core.spec.arrays import (
     list_members,
     text_scalar,
 )
-from ducklake_core.spec.plain_nested import SPECIAL, NotPlain, plain_from_text
+from ducklake_core.spec.nested_vectorized import SPECIAL, NeedsParser, vectorized_from_text
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
 from ducklake_core.spec.types import arrow_field, arrow_type
 
@@ -50,10 +50,10 @@ def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
         return _each_from_text(texts, column)
     try:
         if not any(has_text(texts, sign) for sign in SPECIAL):
-            return plain_from_text(texts, column)
+            return vectorized_from_text(texts, column)
         special = pc.fill_null(pc.match_substring_regex(texts, f"[{re.escape(SPECIAL)}]"), fill_value=False)
-        plain = plain_from_text(texts.filter(pc.invert(special)), column)
-    except NotPlain:
+        plain = vectorized_from_text(texts.filter(pc.invert(special)), column)
+    except NeedsParser:
         return _each_from_text(texts, column)
     both = pa.concat_arrays([plain, _each_from_text(texts.filter(special), column)])
     flags = np.asarray(special.to_numpy(zero_copy_only=False), dtype=bool)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single
-from ducklake_core.spec.few_rows import FewValues, few_texts
+from ducklake_core.spec.small_rows import SmallColumn, small_texts
 from ducklake_core.spec.inlined import InlinedRules
 from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import arrow_type
@@ -24,13 +24,13 @@ def encode_rows(table: pa.Table, columns: Sequence[Column], rules: InlinedRules)
     return list(zip(*encoded, strict=True))
 
 
-def encode_few(rows: Sequence[FewValues], rules: InlinedRules) -> list[tuple[object, ...]]:
+def encode_few(rows: Sequence[SmallColumn], rules: InlinedRules) -> list[tuple[object, ...]]:
     """Return the same of few rows whose values were taken out of their arrays."""
-    return list(zip(*(_few_column(values, rules) for values in rows), strict=True))
+    return list(zip(*(_small_column(values, rules) for values in rows), strict=True))
 
 
-def _few_column(values: FewValues, rules: InlinedRules) -> Sequence[object]:
-    return few_texts(values) if rules.is_text(values.column) or values.items is None else values.items
+def _small_column(values: SmallColumn, rules: InlinedRules) -> Sequence[object]:
+    return small_texts(values) if rules.is_text(values.column) or values.items is None else values.items
 
 
 def encode_column(array: pa.Array | pa.ChunkedArray, column: Column, rules: InlinedRules) -> list[object]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ducklake_core.catalog.postgres.encode import encoder_of, nul_in_text, postgres_type, unpacked_numerics
 from ducklake_core.model import Column
-from ducklake_core.spec.few_rows import FewValues, few_utf8, validity
+from ducklake_core.spec.small_rows import SmallColumn, small_utf8, validity
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.types import decimal_parameters
 
@@ -35,7 +35,7 @@ class EncodedRows(NamedTuple):
     field_count: int
 
 
-def encode_rows(values: Sequence[FewValues], columns: Sequence[Column]) -> EncodedRows:
+def encode_rows(values: Sequence[SmallColumn], columns: Sequence[Column]) -> EncodedRows:
     """Return the rows of some columns."""
     pieces: list[list[bytes]] = []
     run: list[_Numbers] = []
@@ -106,7 +106,7 @@ def _split(data: bytes, width: int) -> list[bytes]:
 
 # ----------------------------------------------------------------------------------------- encoders
 
-_Encoder: TypeAlias = Callable[[FewValues], _Numbers | list[bytes]]
+_Encoder: TypeAlias = Callable[[SmallColumn], _Numbers | list[bytes]]
 
 
 @per_object
@@ -127,15 +127,15 @@ def _encoder(column: Column) -> _Encoder:
 
 
 def _number_encoder(kind: _Kind) -> _Encoder:
-    def encode(values: FewValues) -> _Numbers | list[bytes]:
-        assert values.numbers is not None  # noqa: S101 # `few_rows` takes them of these types
+    def encode(values: SmallColumn) -> _Numbers | list[bytes]:
+        assert values.numbers is not None  # noqa: S101 # `small_rows` takes them of these types
         return _with_nulls(_Numbers(kind, values.numbers), values.array)
 
     return encode
 
 
 def _decimal_encoder(oid: int, precision: int, scale: int) -> _Encoder:
-    def encode(values: FewValues) -> _Numbers | list[bytes]:
+    def encode(values: SmallColumn) -> _Numbers | list[bytes]:
         cells = unpacked_numerics(values.array, precision, scale)
         size = cells.itemsize - 4  # without their length, which they begin with
         numbers = np.ndarray(len(cells), f"V{size}", cells, 4, (cells.itemsize,))
@@ -166,7 +166,7 @@ class _Heads(dict[int, bytes]):
 def _bytes_encoder(oid: int) -> _Encoder:
     heads, null = _Heads(oid), _pack_head(oid, -1)
 
-    def encode(values: FewValues) -> list[bytes]:
+    def encode(values: SmallColumn) -> list[bytes]:
         return [null if item is None else heads[len(item)] + item for item in values.items or []]
 
     return encode
@@ -175,8 +175,8 @@ def _bytes_encoder(oid: int) -> _Encoder:
 def _text_encoder(oid: int) -> _Encoder:
     heads, null = _Heads(oid), _pack_head(oid, -1)
 
-    def encode(values: FewValues) -> list[bytes]:
-        texts = few_utf8(values)
+    def encode(values: SmallColumn) -> list[bytes]:
+        texts = small_utf8(values)
         if values.column.is_nested and b"\x00" in b"".join(filter(None, texts)):
             raise nul_in_text(values.column)
         return [null if text is None else heads[len(text)] + text for text in texts]
@@ -188,7 +188,7 @@ def _other_encoder(column: Column, oid: int) -> _Encoder:
     """Let kernels make the cells, and put the type before each."""
     kernel, type_ = encoder_of(column), struct.pack(">I", oid)
 
-    def encode(values: FewValues) -> list[bytes]:
+    def encode(values: SmallColumn) -> list[bytes]:
         cells = kernel(values.array)
         data = cells.data.tobytes()
         if cells.ends is None:

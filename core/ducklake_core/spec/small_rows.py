@@ -31,7 +31,7 @@ Taker: TypeAlias = Callable[[pa.Array], tuple[Items, np.ndarray | None]]
 Texts: TypeAlias = list[bytes | None]
 
 
-class FewValues(NamedTuple):  # a frozen dataclass takes four times as long to make, and a commit makes dozens
+class SmallColumn(NamedTuple):  # a frozen dataclass takes four times as long to make, and a commit makes dozens
     """The values of a column, a field or the members of a list, in order; a null struct makes nulls of its fields.
 
     `items` of a struct are whether it is there, of a list or map its number of members, None when it is null.
@@ -43,16 +43,16 @@ class FewValues(NamedTuple):  # a frozen dataclass takes four times as long to m
     array: pa.Array
     items: Items | None
     numbers: np.ndarray | None = None
-    children: tuple[FewValues, ...] = ()
+    children: tuple[SmallColumn, ...] = ()
 
-    def leaves(self) -> Iterator[FewValues]:
+    def leaves(self) -> Iterator[SmallColumn]:
         if not self.column.is_nested:
             yield self
         for child in self.children:
             yield from child.leaves()
 
 
-def few_values(table: pa.Table, columns: Sequence[Column]) -> tuple[FewValues, ...]:
+def take_values(table: pa.Table, columns: Sequence[Column]) -> tuple[SmallColumn, ...]:
     """Return the values of each column; the table's columns are those of `columns`, of type `arrow_type`."""
     batches = table.to_batches()
     arrays = batches[0].columns if len(batches) == 1 else map(single, table.itercolumns())
@@ -60,34 +60,34 @@ def few_values(table: pa.Table, columns: Sequence[Column]) -> tuple[FewValues, .
 
 
 @per_object
-def _takers_of(columns: Sequence[Column]) -> list[Callable[[pa.Array], FewValues]]:
+def _takers_of(columns: Sequence[Column]) -> list[Callable[[pa.Array], SmallColumn]]:
     return [_value_taker(column) for column in columns]
 
 
-def _value_taker(column: Column) -> Callable[[pa.Array], FewValues]:
+def _value_taker(column: Column) -> Callable[[pa.Array], SmallColumn]:
     if column.is_nested:
         return partial(_take_nested, column, _takers_of(column.children))
     take = taker_of(column.type)
     return partial(_take_array, column) if take is None else partial(_take_items, column, take)
 
 
-def _take_array(column: Column, array: pa.Array) -> FewValues:
-    return FewValues(column, plain(array), None)
+def _take_array(column: Column, array: pa.Array) -> SmallColumn:
+    return SmallColumn(column, plain(array), None)
 
 
-def _take_items(column: Column, take: Taker, array: pa.Array) -> FewValues:
+def _take_items(column: Column, take: Taker, array: pa.Array) -> SmallColumn:
     array = plain(array)
     items, numbers = take(array)
-    return FewValues(column, array, items, numbers)
+    return SmallColumn(column, array, items, numbers)
 
 
-def _take_nested(column: Column, takers: Sequence[Callable[[pa.Array], FewValues]], array: pa.Array) -> FewValues:
+def _take_nested(column: Column, takers: Sequence[Callable[[pa.Array], SmallColumn]], array: pa.Array) -> SmallColumn:
     if column.type == "struct":
         items, parts = validity(array) or [True] * len(array), array.flatten()
     else:
         items, parts = _with_nulls(list_lengths(array).tolist(), array), list_members(array)
     children = tuple([take(part) for take, part in zip(takers, parts, strict=True)])
-    return FewValues(column, array, items, None, children)
+    return SmallColumn(column, array, items, None, children)
 
 
 def validity(array: pa.Array) -> list[bool] | None:
@@ -175,12 +175,12 @@ _TAKERS: Mapping[str, Taker] = {
 # --------------------------------------------------------------------------------------------- text
 
 
-def few_texts(values: FewValues) -> list[str | None]:
+def small_texts(values: SmallColumn) -> list[str | None]:
     """Return DuckDB's text of each value, as `spec.text.to_text` does."""
-    return [None if text is None else text.decode() for text in few_utf8(values)]
+    return [None if text is None else text.decode() for text in small_utf8(values)]
 
 
-def few_utf8(values: FewValues) -> Texts:
+def small_utf8(values: SmallColumn) -> Texts:
     """Return the same as bytes."""
     column, items = values.column, values.items
     if column.type == "struct":
@@ -195,12 +195,12 @@ def few_utf8(values: FewValues) -> Texts:
     return (quick and quick(values)) or _each_text(values)
 
 
-def _each_text(values: FewValues) -> Texts:
+def _each_text(values: SmallColumn) -> Texts:
     text = text_of(values.column.type)
     return [None if item is None else text(item).encode() for item in values.items or ()]
 
 
-def _struct_texts(values: FewValues) -> Texts:
+def _struct_texts(values: SmallColumn) -> Texts:
     form = _struct_form(values.column)
     rows = zip(*map(_member_texts, values.children), strict=True)
     if values.array.null_count == 0:
@@ -214,7 +214,7 @@ def _struct_form(column: Column) -> bytes:
     return ("{" + ",".join(f"{label}:%b" for label in labels) + "}").encode()
 
 
-def _list_texts(values: FewValues) -> Texts:
+def _list_texts(values: SmallColumn) -> Texts:
     opening, closing = (b"[", b"]") if values.column.type == "list" else (b"{", b"}")
     members = [_member_texts(child) for child in values.children]
     texts = iter(members[0] if len(members) == 1 else [b"%b=%b" % pair for pair in zip(*members, strict=True)])
@@ -223,9 +223,9 @@ def _list_texts(values: FewValues) -> Texts:
     ]
 
 
-def _member_texts(values: FewValues) -> list[bytes]:
+def _member_texts(values: SmallColumn) -> list[bytes]:
     """Return the texts of values inside a container, `NULL` for a null."""
-    texts = few_utf8(values)
+    texts = small_utf8(values)
     if not _is_bare(values.column):
         is_plain = _is_plain(b"".join(filter(None, texts)))
         return [b"NULL" if text is None else b"'%b'" % (text if is_plain else _escaped(text)) for text in texts]
@@ -247,7 +247,7 @@ def _escaped(text: bytes) -> bytes:
     return quoted_name(text.decode())[1:-1].encode()
 
 
-def _float_texts(values: FewValues) -> Texts | None:
+def _float_texts(values: SmallColumn) -> Texts | None:
     """Let Arrow write the numbers; None when it would write some otherwise: as `1`, `1e+10` or `0.00001`."""
     numbers = [abs(item) for item in values.items or () if item is not None]
     texts = _written(values.array)
@@ -256,11 +256,11 @@ def _float_texts(values: FewValues) -> Texts | None:
     return texts if is_usual else None
 
 
-def _timestamp_texts(suffix: bytes) -> Callable[[FewValues], Texts | None]:
+def _timestamp_texts(suffix: bytes) -> Callable[[SmallColumn], Texts | None]:
     """Let Arrow write the moments; None when one is beyond its calendar."""
     low, high = temporal.usual_ticks(10**6)
 
-    def write(values: FewValues) -> Texts | None:
+    def write(values: SmallColumn) -> Texts | None:
         ticks = [item for item in values.items or () if item is not None]
         if not low <= min(ticks, default=0) <= max(ticks, default=0) <= high:
             return None
@@ -283,7 +283,7 @@ _AS_TEXT = pc.CastOptions(
 _MOMENT = pa.timestamp("us")
 _SECONDS_END = len("2026-01-01 00:00:00")
 _FEW_TEXTS = 20  # from here on Arrow, which writes a whole column at once, is faster
-_QUICK_TEXTS: Mapping[str, Callable[[FewValues], Texts | None]] = {
+_QUICK_TEXTS: Mapping[str, Callable[[SmallColumn], Texts | None]] = {
     "float64": _float_texts,
     "timestamp": _timestamp_texts(b""),
     "timestamptz": _timestamp_texts(b"+00"),

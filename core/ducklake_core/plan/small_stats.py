@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 from ducklake_core.model import ColumnId, ColumnStats, TableColumnStats
 from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of, without_nul
 from ducklake_core.spec import temporal_text as temporal
-from ducklake_core.spec.few_rows import FewValues, Items, text_of
+from ducklake_core.spec.small_rows import SmallColumn, Items, text_of
 
 _BY_TEXT = ("blob",)  # whose bounds are the smallest and the largest text, not value
 
 
-class FewStats(NamedTuple):
+class SmallStats(NamedTuple):
     """One leaf of some rows: how many are null, and its smallest and largest value, None where only texts compare."""
 
-    leaf: FewValues
+    leaf: SmallColumn
     value_count: int
     null_count: int
     extremes: tuple[Any, Any] | None  # Any: values of one type
@@ -40,22 +40,22 @@ class FewStats(NamedTuple):
         return without_nul(low, high) if type_ in ("varchar", "json") else (low, high)
 
 
-def few_stats(rows: Sequence[FewValues]) -> tuple[FewStats, ...]:
+def small_stats(rows: Sequence[SmallColumn]) -> tuple[SmallStats, ...]:
     """Return the statistics of each leaf."""
     return tuple([_measure(leaf) for column in rows for leaf in (column.leaves() if column.children else (column,))])
 
 
-def _measure(leaf: FewValues) -> FewStats:
+def _measure(leaf: SmallColumn) -> SmallStats:
     null_count = leaf.array.null_count
     value_count = len(leaf.array) - null_count
     if not value_count or leaf.items is None or leaf.column.type in _BY_TEXT:
-        return FewStats(leaf, value_count, null_count, None)
+        return SmallStats(leaf, value_count, null_count, None)
     items = [item for item in leaf.items if item is not None] if null_count else leaf.items
     find = _float_extremes if leaf.column.type in ("float32", "float64") else _extremes
-    return FewStats(leaf, value_count, null_count, find(items))
+    return SmallStats(leaf, value_count, null_count, find(items))
 
 
-def _extremes(items: Items) -> tuple[Any, Any]:  # Any: see FewStats
+def _extremes(items: Items) -> tuple[Any, Any]:  # Any: see SmallStats
     return min(items), max(items)
 
 
@@ -67,7 +67,7 @@ def _float_extremes(items: Items) -> tuple[float, float]:
     return min(numbers, default=math.nan), math.nan if len(numbers) < len(items) else max(items)
 
 
-def is_covered(stats: FewStats, known: Mapping[ColumnId, TableColumnStats]) -> bool:
+def is_covered(stats: SmallStats, known: Mapping[ColumnId, TableColumnStats]) -> bool:
     """Tell for certain that a table's own statistics stay as they are when rows with these are added."""
     table = known.get(stats.leaf.column.column_id)
     if table is None:
@@ -79,7 +79,7 @@ def is_covered(stats: FewStats, known: Mapping[ColumnId, TableColumnStats]) -> b
     return stats.value_count == 0 or (stats.extremes is not None and _is_within(stats, stats.extremes, table))
 
 
-def _is_within(stats: FewStats, extremes: tuple[Any, Any], table: TableColumnStats) -> bool:  # Any: see FewStats
+def _is_within(stats: SmallStats, extremes: tuple[Any, Any], table: TableColumnStats) -> bool:  # Any: see SmallStats
     low, high = extremes
     type_ = stats.leaf.column.type
     if type_ in ("varchar", "json") and (b"\x00" in low or b"\x00" in high):  # see `without_nul`

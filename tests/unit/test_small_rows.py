@@ -14,9 +14,9 @@ from ducklake_core.catalog.postgres import encode, encode_small
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
-from ducklake_core.plan.few_bounds import few_stats, is_covered
+from ducklake_core.plan.small_stats import small_stats, is_covered
 from ducklake_core.plan.statistics import column_stats, merge_table_stats
-from ducklake_core.spec.few_rows import FewValues, few_texts, few_values, taker_of
+from ducklake_core.spec.small_rows import SmallColumn, small_texts, take_values, taker_of
 from ducklake_core.spec.inlined import inlined_type
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array
@@ -49,7 +49,7 @@ def kernel_sqlite(array: pa.Array, column: Column) -> object:
 
 
 def loop_texts(array: pa.Array, column: Column) -> object:
-    return few_texts(taken(array, column))
+    return small_texts(taken(array, column))
 
 
 def kernel_texts(array: pa.Array, column: Column) -> object:
@@ -57,15 +57,15 @@ def kernel_texts(array: pa.Array, column: Column) -> object:
 
 
 def loop_statistics(array: pa.Array, column: Column) -> object:
-    return tuple(stats.to_stats() for stats in few_stats([taken(array, column)]))
+    return tuple(stats.to_stats() for stats in small_stats([taken(array, column)]))
 
 
 def kernel_statistics(array: pa.Array, column: Column) -> object:
     return column_stats(pa.table([array], names=["c"]), [column])
 
 
-def taken(array: pa.Array, column: Column) -> FewValues:
-    [values] = few_values(pa.table([array], names=["c"]), [column])
+def taken(array: pa.Array, column: Column) -> SmallColumn:
+    [values] = take_values(pa.table([array], names=["c"]), [column])
     return values
 
 
@@ -110,7 +110,7 @@ def test_rows_are_one_array_with_the_columns_of_every_inlined_row() -> None:
         pa.array([True, False]),
         pa.array([1, 2], "int16"),
     ]
-    values = few_values(pa.table(arrays_, names=list("abcd")), columns_)
+    values = take_values(pa.table(arrays_, names=list("abcd")), columns_)
 
     parameter = encode_small.rows_parameter(encode_small.encode_rows(values, columns_), [40, 41], 9)
 
@@ -131,7 +131,7 @@ def test_rows_that_are_covered_change_no_statistics(data: st.DataObject) -> None
 
     merged = merge_table_stats(table, column_stats(pa.table([new], names=["c"]), [column]), [column])
 
-    for stats in few_stats([taken(new, column)]):
+    for stats in small_stats([taken(new, column)]):
         column_id = stats.leaf.column.column_id
         if is_covered(stats, table.columns):
             assert merged[column_id] == table.columns[column_id]
@@ -141,7 +141,7 @@ def test_rows_that_are_covered_change_no_statistics(data: st.DataObject) -> None
 def test_the_same_rows_again_are_covered(type_text: str) -> None:
     column, array = column_of(type_text), sample_array(type_text)
     known = merge_table_stats(None, column_stats(pa.table([array], names=["c"]), [column]), [column])
-    [stats] = few_stats([taken(array, column)])
+    [stats] = small_stats([taken(array, column)])
 
     has_simple_values = taker_of(type_text) is not None and type_text not in ("blob", "varchar", "json")
 

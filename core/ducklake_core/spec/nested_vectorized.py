@@ -2,7 +2,7 @@
 
 All bytes are looked at together. Quotes come in pairs, so their parity tells what is inside of strings; brackets
 outside of them give each comma and equals sign its depth; the spans of members follow by binary search, level by level.
-Whatever is not as expected raises `NotPlain`, and the slow parser of `nested_text` has the last word.
+Whatever is not as expected raises `NeedsParser`, and the slow parser of `nested_text` has the last word.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _IS_SIGN = np.zeros(256, bool)
 _IS_SIGN[[*b"[]{},='"]] = True
 
 
-class NotPlain(Exception):
+class NeedsParser(Exception):
     """A text has a form that only the slow parser knows, or is no value at all."""
 
 
-def plain_from_text(texts: pa.Array, column: Column) -> pa.Array:
-    """Parse literals of a list, struct or map column; raise NotPlain when one is not of the plain form."""
+def vectorized_from_text(texts: pa.Array, column: Column) -> pa.Array:
+    """Parse literals of a list, struct or map column; raise NeedsParser when one is not of the plain form."""
     count = len(texts)
     offsets = np.frombuffer(texts.buffers()[1], np.int32, count + 1, texts.offset * 4).astype(np.int64)
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
@@ -210,4 +210,4 @@ def _signs(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _require(condition: bool | np.bool_) -> None:  # noqa: FBT001 # it reads like an assertion
     if not condition:
-        raise NotPlain
+        raise NeedsParser

@@ -9,7 +9,7 @@ from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import FEW_ROWS
 from ducklake_core.spec.nested_text import nested_from_text
-from ducklake_core.spec.plain_nested import NotPlain, plain_from_text
+from ducklake_core.spec.nested_vectorized import NeedsParser, vectorized_from_text
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import arrays, column_of, columns
 
@@ -45,10 +45,10 @@ def test_plain_texts(type_: str, texts: list[str | None]) -> None:
     column = column_of(type_)
     array = pa.array(texts, pa.string())
 
-    found = plain_from_text(array, column)
+    found = vectorized_from_text(array, column)
 
     assert found.equals(one_by_one(array, column))
-    assert plain_from_text(array.slice(1), column).equals(found.slice(1))
+    assert vectorized_from_text(array.slice(1), column).equals(found.slice(1))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_plain_texts(type_: str, texts: list[str | None]) -> None:
     ],
 )
 def test_other_texts_are_left_to_the_slow_parser(type_: str, text: str) -> None:
-    with pytest.raises(NotPlain):
-        plain_from_text(pa.array([text]), column_of(type_))
+    with pytest.raises(NeedsParser):
+        vectorized_from_text(pa.array([text]), column_of(type_))
 
 
 def test_texts_with_escapes_keep_their_places() -> None:
