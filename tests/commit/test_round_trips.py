@@ -1,10 +1,10 @@
 """The hot path, an inlined append into an existing table on PostgreSQL, counted on the wire: at most three round trips.
 
 A round trip here is what a network would charge for: bytes of the client, and the server's answer that it waits for.
-Who was the last to commit needs one for up to `BULK_ROWS` rows: BEGIN, the guard that the head is still that commit's
-snapshot, rows, snapshot, statistics, changes, COMMIT. Others have two: BEGIN and head, then the rest. More rows travel
-as one COPY between these, which is the third exchange. libpq sends no rows before the server says that it is ready for
-them (CopyInResponse), so on the wire that exchange has two answers. Whoever adds one fails here.
+Who was the last to commit needs one for up to `ROW_ARRAY_ROWS` rows: BEGIN, the guard that the head is still that
+commit's snapshot, rows, snapshot, statistics, changes, COMMIT. Others have two: BEGIN and head, then the rest. More
+rows travel as one COPY between these, which is the third exchange. libpq sends no rows before the server says that it
+is ready for them (CopyInResponse), so on the wire that exchange has two answers. Whoever adds one fails here.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog.inlined_insert import BULK_ROWS
 from ducklake_core.model import Epoch
+from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Proxy, run_proxy
 
@@ -50,7 +50,7 @@ def rows(count: int) -> pa.Table:
 
 @pytest.mark.parametrize(
     ("count", "on_the_wire"),
-    [(1, 1), (10, 1), (BULK_ROWS, 1), (BULK_ROWS + 1, 4), (1000, 4)],
+    [(1, 1), (10, 1), (ROW_ARRAY_ROWS, 1), (ROW_ARRAY_ROWS + 1, 4), (1000, 4)],
     ids=["1 row", "10 rows", "the most for one statement", "the fewest for COPY", "1000 rows"],
 )
 def test_append_takes_at_most_three_exchanges(proxy: Proxy, lake: Lake, count: int, on_the_wire: int) -> None:

@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
-from ducklake_core.plan.statistics import column_stats, merge_table_stats
+from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.statistics import merge_table_stats
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import build_column, build_columns
 from tests.differential.test_text_against_duckdb import (
@@ -53,7 +54,7 @@ def test_statistics_of_every_type_equal_the_extensions(oracle: Oracle, catalog: 
         # Two inserts: the first makes the entries, the second widens them, and ends with a null.
         for rows in (range(count // 2), range(count // 2, count)):
             insert(oracle, number, type_, list(shapes), rows)
-        first, second = (column_stats(part, columns) for part in (table.slice(0, count // 2), table.slice(count // 2)))
+        first, second = (inlined_stats(part, columns) for part in (table.slice(0, count // 2), table.slice(count // 2)))
         old = merge_table_stats(None, first, columns)
         ours[type_] = merge_table_stats(TableStats(count // 2, 0, 0, old), second, columns)
     oracle.detach()
@@ -86,13 +87,13 @@ def test_a_first_batch_of_nulls_and_nothing_else(oracle: Oracle, catalog: Catalo
     )
 
     theirs = {row[0]: TableColumnStats(row[0], bool(row[1]), *row[2:]) for row in rows}
-    assert merge_table_stats(None, column_stats(table, columns), columns) == theirs
+    assert merge_table_stats(None, inlined_stats(table, columns), columns) == theirs
 
 
 def test_our_bounds_of_strings_with_nul_do_not_mislead_the_extension(oracle: Oracle, catalog: Catalog) -> None:
     """Where the extension itself loses the row: it takes two missing bounds for a column of nulls."""
     columns = build_columns({"a": "varchar"})
-    (ours,) = merge_table_stats(None, column_stats(pa.table({"a": ["x\0y"]}), columns), columns).values()
+    (ours,) = merge_table_stats(None, inlined_stats(pa.table({"a": ["x\0y"]}), columns), columns).values()
     oracle.attach(catalog.attach, data_path=catalog.data_path, data_inlining_row_limit=1000)
     oracle.execute("CREATE TABLE t (a VARCHAR)")
     oracle.execute("INSERT INTO t VALUES ('x' || chr(0) || 'y')")

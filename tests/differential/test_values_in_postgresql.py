@@ -8,8 +8,8 @@ from psycopg import sql
 from ducklake_core.catalog.postgres.encode import constant_cells, copy_buffer, encode_column
 from ducklake_core.catalog.postgres.encode_small import encode_rows, rows_parameter
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
-from ducklake_core.spec.small_rows import take_values
 from ducklake_core.spec.inlined import inlined_type
+from ducklake_core.spec.small_rows import take_values
 from ducklake_core.spec.text import to_text
 from tests.fixtures.copied import read_copied
 from tests.fixtures.postgres import PostgresDatabase

@@ -16,7 +16,7 @@ from ducklake_core.errors import CatalogUnavailable, CorruptCatalog, ObjectNotFo
 from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import SnapshotId
-from ducklake_core.spec.arrays import FEW_ROWS
+from ducklake_core.spec.thresholds import PARSED_TEXTS
 from ducklake_core.spec.types import arrow_type
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
@@ -450,14 +450,14 @@ def test_values_of_every_type_stay_what_they_are(catalog: Catalog, lake: Lake, o
     lake.create_table("nested", {f"n{i}": type_ for i, type_ in enumerate(NESTED)})
     for i in range(3):
         lake.append("nested", nested_row(i))
-    lake.append("nested", pa.concat_tables([nested_row(i) for i in range(2 * FEW_ROWS)]))
+    lake.append("nested", pa.concat_tables([nested_row(i) for i in range(2 * PARSED_TEXTS)]))
     lake.delete("nested", "n0 IS NULL")
     oracle.attach(catalog.attach)
     before = {name: seen(lake, oracle, name) for name in ("every", "nested")}
 
     result = lake.flush_inlined()
 
-    assert result.rows == count + 2 * FEW_ROWS + 3
+    assert result.rows == count + 2 * PARSED_TEXTS + 3
     assert {name: seen(lake, oracle, name) for name in before} == before
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog.inlined_insert import BULK_ROWS
 from ducklake_core.catalog.postgres import wire
 from ducklake_core.errors import CatalogError, CatalogForbidden, DuckLakeError
+from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
 from tests.fixtures.pooler import Pooling, run_pooler
 from tests.fixtures.postgres import HOST, PostgresDatabase
 
@@ -54,7 +54,7 @@ def test_so_they_are_when_the_pooler_is_not_seen(
 def check_clients(database: PostgresDatabase, tmp_path: Path) -> None:
     """Let each client append to a table of its own and read it back; the batches of one are small, large and small."""
     with Lake.create(database.url, f"{tmp_path}/data") as lake:
-        lake.set_option("data_inlining_row_limit", 10 * BULK_ROWS)
+        lake.set_option("data_inlining_row_limit", 10 * ROW_ARRAY_ROWS)
         for client in range(CLIENTS):
             lake.create_table(f"t{client}", {"client": "int64", "turn": "int64"})
 
@@ -76,7 +76,7 @@ def append_and_read(database: PostgresDatabase, client: int) -> list[tuple[int, 
 
 
 def row_count(turn: int) -> int:
-    return BULK_ROWS + 1 if turn % 4 == 2 else 3
+    return ROW_ARRAY_ROWS + 1 if turn % 4 == 2 else 3
 
 
 def sorted_rows(rows: pa.Table) -> list[tuple[int, int]]:

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
-from ducklake_core.spec.arrays import FEW_ROWS
 from ducklake_core.spec.nested_text import nested_from_text
 from ducklake_core.spec.nested_vectorized import NeedsParser, vectorized_from_text
 from ducklake_core.spec.text import to_text
+from ducklake_core.spec.thresholds import PARSED_TEXTS
 from tests.fixtures.values import arrays, column_of, columns
 
-MANY = FEW_ROWS + 1
+MANY = PARSED_TEXTS + 1
 
 
 def one_by_one(texts: pa.Array, column: Column) -> pa.Array:

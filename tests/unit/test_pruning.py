@@ -24,8 +24,8 @@ from ducklake_core.model import (
 )
 from ducklake_core.plan.filter_arrow import to_arrow
 from ducklake_core.plan.filter_sql import parse_filter
+from ducklake_core.plan.inlined_stats import inlined_stats
 from ducklake_core.plan.pruning import may_match
-from ducklake_core.plan.statistics import column_stats
 from ducklake_core.spec.partition import partition_values
 from ducklake_core.spec.types import build_columns, scalar_arrow_type
 from tests.fixtures.filters import COLUMNS, FILTERS, NAMES, TABLES
@@ -65,7 +65,7 @@ def make_file(record_count: int, *values: str | None, partition_id: int | None =
 
 
 def stats_of(rows: pa.Table) -> Stats:
-    return {stats.column_id: stats for stats in column_stats(rows, COLUMNS)}
+    return {stats.column_id: stats for stats in inlined_stats(rows, COLUMNS)}
 
 
 def forget(stats: Stats, known: int) -> Stats:

@@ -14,10 +14,12 @@ from ducklake_core.catalog.postgres import encode, encode_small
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
-from ducklake_core.plan.small_stats import small_stats, is_covered
-from ducklake_core.plan.statistics import column_stats, merge_table_stats
-from ducklake_core.spec.small_rows import SmallColumn, small_texts, take_values, taker_of
+from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.small_stats import is_covered, small_stats
+from ducklake_core.plan.statistics import merge_table_stats
 from ducklake_core.spec.inlined import inlined_type
+from ducklake_core.spec.small_rows import SmallColumn, take_values, taker_of
+from ducklake_core.spec.small_text import small_texts
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array
 
@@ -57,11 +59,11 @@ def kernel_texts(array: pa.Array, column: Column) -> object:
 
 
 def loop_statistics(array: pa.Array, column: Column) -> object:
-    return tuple(stats.to_stats() for stats in small_stats([taken(array, column)]))
+    return tuple(stats.to_stats() for stats in small_stats((taken(array, column),)))
 
 
 def kernel_statistics(array: pa.Array, column: Column) -> object:
-    return column_stats(pa.table([array], names=["c"]), [column])
+    return inlined_stats(pa.table([array], names=["c"]), [column])
 
 
 def taken(array: pa.Array, column: Column) -> SmallColumn:
@@ -125,13 +127,13 @@ def test_rows_are_one_array_with_the_columns_of_every_inlined_row() -> None:
 def test_rows_that_are_covered_change_no_statistics(data: st.DataObject) -> None:
     column = data.draw(columns())
     old, new = (data.draw(arrays(column, data.draw(st.integers(1, 6)))) for _ in range(2))
-    added = column_stats(pa.table([old], names=["c"]), [column])
+    added = inlined_stats(pa.table([old], names=["c"]), [column])
     known = merge_table_stats(None, added, [column])
     table = TableStats(len(old), len(old), 0, data.draw(st.sampled_from([known, _doubtful(known)])))
 
-    merged = merge_table_stats(table, column_stats(pa.table([new], names=["c"]), [column]), [column])
+    merged = merge_table_stats(table, inlined_stats(pa.table([new], names=["c"]), [column]), [column])
 
-    for stats in small_stats([taken(new, column)]):
+    for stats in small_stats((taken(new, column),)):
         column_id = stats.leaf.column.column_id
         if is_covered(stats, table.columns):
             assert merged[column_id] == table.columns[column_id]
@@ -140,8 +142,8 @@ def test_rows_that_are_covered_change_no_statistics(data: st.DataObject) -> None
 @pytest.mark.parametrize("type_text", SCALAR_TYPES)
 def test_the_same_rows_again_are_covered(type_text: str) -> None:
     column, array = column_of(type_text), sample_array(type_text)
-    known = merge_table_stats(None, column_stats(pa.table([array], names=["c"]), [column]), [column])
-    [stats] = small_stats([taken(array, column)])
+    known = merge_table_stats(None, inlined_stats(pa.table([array], names=["c"]), [column]), [column])
+    [stats] = small_stats((taken(array, column),))
 
     has_simple_values = taker_of(type_text) is not None and type_text not in ("blob", "varchar", "json")
 

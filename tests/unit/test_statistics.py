@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
 from ducklake_core.plan.bounds import order_of
-from ducklake_core.plan.statistics import changed_stats, column_stats, merge_table_stats
+from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.statistics import changed_stats, merge_table_stats
 from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import arrow_schema, build_columns
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, raw_array, sample_array
@@ -22,7 +23,7 @@ BY_TEXT = ("blob", "interval", "timetz", "varchar", "json", "uuid")
 
 
 def stats_of(array: pa.Array, column: Column) -> ColumnStats:
-    (stats,) = column_stats(pa.table({"c": array}), [column])
+    (stats,) = inlined_stats(pa.table({"c": array}), [column])
     return stats
 
 
@@ -109,7 +110,7 @@ def test_leaves_count_their_own_values() -> None:
     ]
     table = pa.Table.from_pylist(rows, arrow_schema(columns))
 
-    found = {s.column_id: (s.value_count, s.null_count, s.min_value) for s in column_stats(table, columns)}
+    found = {s.column_id: (s.value_count, s.null_count, s.min_value) for s in inlined_stats(table, columns)}
 
     # 2: elements of l; 4 and 6: s.a and the elements of s.b; 8 and 9: keys and values of m
     assert found == {2: (1, 1, "1"), 4: (1, 2, "1"), 6: (1, 0, "x"), 8: (1, 0, "k"), 9: (1, 0, "1")}

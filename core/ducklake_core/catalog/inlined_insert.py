@@ -16,10 +16,7 @@ from ducklake_core.catalog.session import Session
 from ducklake_core.catalog.statements import encode_few
 from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
-
-# Up to so many, an array of rows saves two answers that a network makes us wait for; from there on, and many more so,
-# a COPY is made faster (docs/adr/0002-arrays-or-copy.md).
-BULK_ROWS = 100
+from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
 
 
 def is_bulk(session: Session, write: InsertInlined) -> bool:
@@ -29,7 +26,7 @@ def is_bulk(session: Session, write: InsertInlined) -> bool:
 
 def is_few(session: Session, row_count: int) -> bool:
     """Tell whether PostgreSQL takes so many rows as one parameter."""
-    return row_count <= BULK_ROWS and session.takes_row_arrays
+    return row_count <= ROW_ARRAY_ROWS and session.takes_row_arrays
 
 
 def encode_ahead(session: Session, rows: InlinedRows) -> None:

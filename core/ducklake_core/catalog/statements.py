@@ -44,8 +44,8 @@ from ducklake_core.plan.writes import (
     UpdateRows,
     Write,
 )
-from ducklake_core.spec.small_rows import take_values
 from ducklake_core.spec.memo import per_object
+from ducklake_core.spec.small_rows import take_values
 from ducklake_core.spec.tables import CatalogTables
 
 

@@ -23,7 +23,7 @@ from uuid6 import uuid7
 from ducklake_core.files.dictionaries import repetitive_leaves
 from ducklake_core.files.parquet_types import parquet_field, to_parquet_form
 from ducklake_core.files.partition_sort import PartitionValues
-from ducklake_core.files.statistics import Bounds, bounds_of, column_stats, leaf_paths, leaf_values, merge_bounds
+from ducklake_core.files.statistics import LeafRange, file_stats, leaf_paths, leaf_ranges, leaf_values, merge_ranges
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile, Partitioning, SortOrder
@@ -76,7 +76,7 @@ class OpenFile:
         self._schema = _stored_schema(layout.columns, first)
         self._with_dictionary = [*repetitive_leaves(layout.columns, first), SNAPSHOT_ID_NAME]
         self._footers: list[pq.FileMetaData] = []
-        self._bounds: list[list[Bounds]] = []
+        self._ranges: list[list[LeafRange]] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class OpenFile:
     def write(self, rows: pa.Table) -> None:
         """Write rows as one row group."""
         self._writer.write_table(self._stored(rows), row_group_size=max(1, len(rows)))
-        self._bounds.append(bounds_of(self._layout.columns, rows))
+        self._ranges.append(leaf_ranges(self._layout.columns, rows))
         self.record_count += len(rows)
 
     def finish(self) -> NewDataFile:
@@ -121,7 +121,7 @@ class OpenFile:
             record_count=self.record_count,
             file_size_bytes=size_bytes,
             footer_size=footer_size(self._storage, self.full_path, size_bytes),
-            column_stats=column_stats(columns, merge_bounds(self._bounds, columns), self._footers[0]),
+            column_stats=file_stats(columns, merge_ranges(self._ranges, columns), self._footers[0]),
             partition_values=self._values,
             has_row_ids=self._has_row_ids,
             encryption_key=None if self._key is None else base64.b64encode(self._key).decode(),

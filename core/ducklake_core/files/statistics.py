@@ -26,7 +26,7 @@ _FLOATS = frozenset({"float32", "float64"})
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LeafRange:
     """The least and greatest value of one leaf in some rows: an array of both, or of nothing when there is no value."""
 
     extremes: pa.Array
@@ -34,19 +34,19 @@ class Bounds:
     has_nan: bool = False
 
 
-def bounds_of(columns: Sequence[Column], table: pa.Table) -> list[Bounds]:
-    """Return the bounds of every leaf, in the order of the Parquet file's columns."""
+def leaf_ranges(columns: Sequence[Column], table: pa.Table) -> list[LeafRange]:
+    """Return the range of every leaf, in the order of the Parquet file's columns."""
     return [
-        _merged([_leaf_bounds(values, leaf) for values in chunks], leaf)
+        _merged([_leaf_range(values, leaf) for values in chunks], leaf)
         for column in columns
         for leaf, chunks in _leaves(column, table.column(column.name).chunks)
     ]
 
 
-def merge_bounds(parts: Sequence[Sequence[Bounds]], columns: Sequence[Column]) -> list[Bounds]:
-    """Return the bounds of several sets of rows together; there must be at least one."""
+def merge_ranges(parts: Sequence[Sequence[LeafRange]], columns: Sequence[Column]) -> list[LeafRange]:
+    """Return the ranges of several sets of rows together; there must be at least one."""
     leaves = [leaf for column in columns for leaf in column.leaves()]
-    return [_merged(list(bounds), leaf) for bounds, leaf in zip(zip(*parts, strict=True), leaves, strict=True)]
+    return [_merged(list(ranges), leaf) for ranges, leaf in zip(zip(*parts, strict=True), leaves, strict=True)]
 
 
 def leaf_paths(columns: Sequence[Column]) -> list[str]:
@@ -70,13 +70,13 @@ def leaf_values(columns: Sequence[Column], rows: pa.Table) -> Iterator[list[pa.A
             yield [plain(values) for values in chunks]
 
 
-def column_stats(
-    columns: Sequence[Column], bounds: Sequence[Bounds], footer: pq.FileMetaData
+def file_stats(
+    columns: Sequence[Column], ranges: Sequence[LeafRange], footer: pq.FileMetaData
 ) -> tuple[ColumnStats, ...]:
     """Return the statistics of every leaf of a written file."""
     leaves = [leaf for column in columns for leaf in column.leaves()]
-    pairs = zip(leaves, bounds, strict=True)
-    return tuple(_stats(leaf, bound, index, footer) for index, (leaf, bound) in enumerate(pairs))
+    pairs = zip(leaves, ranges, strict=True)
+    return tuple(_stats(leaf, found, index, footer) for index, (leaf, found) in enumerate(pairs))
 
 
 def _leaves(column: Column, chunks: Sequence[pa.Array]) -> Iterator[tuple[Column, list[pa.Array]]]:
@@ -89,38 +89,38 @@ def _leaves(column: Column, chunks: Sequence[pa.Array]) -> Iterator[tuple[Column
         yield from _leaves(child, [parts[index] for parts in below])
 
 
-def _leaf_bounds(values: pa.Array, leaf: Column) -> Bounds:
+def _leaf_range(values: pa.Array, leaf: Column) -> LeafRange:
     values = plain(values)
     value_count = len(values) - values.null_count
     if leaf.type in _UNBOUNDED:
-        return Bounds(values[:0], value_count)
+        return LeafRange(values[:0], value_count)
     has_nan = leaf.type in _FLOATS and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
     if has_nan:
         values = values.filter(pc.invert(pc.is_nan(values)))
     extremes = pc.min_max(values)
-    return Bounds(pa.array([extremes["min"], extremes["max"]], values.type).drop_null(), value_count, has_nan)
+    return LeafRange(pa.array([extremes["min"], extremes["max"]], values.type).drop_null(), value_count, has_nan)
 
 
-def _merged(parts: Sequence[Bounds], leaf: Column) -> Bounds:
+def _merged(parts: Sequence[LeafRange], leaf: Column) -> LeafRange:
     if not parts:
-        return Bounds(pa.array([], pa.null()))
+        return LeafRange(pa.array([], pa.null()))
     if len(parts) == 1:
         return parts[0]
-    together = _leaf_bounds(pa.concat_arrays([part.extremes for part in parts]), leaf)
+    together = _leaf_range(pa.concat_arrays([part.extremes for part in parts]), leaf)
     value_count = sum(part.value_count for part in parts)
-    return Bounds(together.extremes, value_count, any(part.has_nan for part in parts))
+    return LeafRange(together.extremes, value_count, any(part.has_nan for part in parts))
 
 
-def _stats(leaf: Column, bound: Bounds, index: int, footer: pq.FileMetaData) -> ColumnStats:
+def _stats(leaf: Column, found: LeafRange, index: int, footer: pq.FileMetaData) -> ColumnStats:
     chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
-    lower, upper = bound_texts(bound.extremes, leaf)
+    lower, upper = bound_texts(found.extremes, leaf)
     return ColumnStats(
         leaf.column_id,
-        value_count=bound.value_count,
-        null_count=sum(chunk.num_values for chunk in chunks) - bound.value_count,
+        value_count=found.value_count,
+        null_count=sum(chunk.num_values for chunk in chunks) - found.value_count,
         min_value=lower,
         max_value=upper,
-        contains_nan=bound.has_nan if leaf.type in _FLOATS else None,
+        contains_nan=found.has_nan if leaf.type in _FLOATS else None,
         size_bytes=sum(chunk.total_compressed_size for chunk in chunks),
     )
 

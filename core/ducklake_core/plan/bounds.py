@@ -18,20 +18,19 @@ import pyarrow.compute as pc
 
 from ducklake_core.spec import temporal_text as temporal
 from ducklake_core.spec.arrays import plain
-from ducklake_core.spec.small_rows import text_of
-from ducklake_core.spec.scalar_text import format_float32, parse_boolean, scalar_to_text
-from ducklake_core.spec.types import decimal_parameters
+from ducklake_core.spec.scalar_text import parse_boolean, scalar_to_text, text_of
+from ducklake_core.spec.types import NUMPY_TYPES, decimal_parameters
 
-Bounds = tuple[str | None, str | None]
-UNKNOWN: Bounds = (None, None)
-_MICROSECONDS, _NANOSECONDS = 10**6, 10**9
+BoundTexts = tuple[str | None, str | None]
+UNKNOWN: BoundTexts = (None, None)
+_NANOSECONDS = 10**9  # per second
 
 
-def find_bounds(values: pa.Array, type_: str) -> Bounds:
+def find_bounds(values: pa.Array, type_: str) -> BoundTexts:
     """Return the texts of the smallest and the largest of some values, of which at least one is not null."""
     find = _FINDERS.get(type_)
     if find is not None:
-        return find(values)
+        return find(values, type_)
     return _decimal_bounds(values, type_) if type_.startswith("decimal") else _text_bounds(values, type_)
 
 
@@ -54,35 +53,27 @@ def _extremes(values: np.ndarray) -> tuple[int, int]:
     return int(values.min()), int(values.max())
 
 
-def _number_finder(dtype: str, to_text: Callable[[int], str] = str) -> Callable[[pa.Array], Bounds]:
-    def find(array: pa.Array) -> Bounds:
-        low, high = _extremes(_present(array, dtype))
-        return to_text(low), to_text(high)
-
-    return find
+def _number_bounds(array: pa.Array, type_: str) -> BoundTexts:
+    low, high = _extremes(_present(array, NUMPY_TYPES[type_]))
+    text = text_of(type_)
+    return text(low), text(high)
 
 
-def _float_finder(dtype: str, to_text: Callable[[Any], str]) -> Callable[[pa.Array], Bounds]:  # Any: numpy's float
-    def find(array: pa.Array) -> Bounds:
-        values = _present(array, dtype)
-        low, high = np.fmin.reduce(values), values.max()
-        if low == 0 or high == 0:  # 0.0 and -0.0 are equal: the first one counts
-            zero = values[values == 0][0]
-            low, high = (zero if bound == 0 else bound for bound in (low, high))
-        return to_text(low), to_text(high)
-
-    return find
+def _float_bounds(array: pa.Array, type_: str) -> BoundTexts:
+    values = _present(array, NUMPY_TYPES[type_])
+    low, high = np.fmin.reduce(values), values.max()
+    if low == 0 or high == 0:  # 0.0 and -0.0 are equal: the first one counts
+        zero = values[values == 0][0]
+        low, high = (zero if bound == 0 else bound for bound in (low, high))
+    text = text_of(type_)
+    return text(low.item()), text(high.item())
 
 
-def _float64_text(value: np.float64) -> str:
-    return repr(float(value))
-
-
-def _boolean_bounds(array: pa.Array) -> Bounds:
+def _boolean_bounds(array: pa.Array, _: str) -> BoundTexts:
     return ("false" if array.false_count else "true"), ("true" if array.true_count else "false")
 
 
-def _decimal_bounds(array: pa.Array, type_: str) -> Bounds:
+def _decimal_bounds(array: pa.Array, type_: str) -> BoundTexts:
     precision, _ = decimal_parameters(type_) or (0, 0)
     if precision > 18:
         return _extreme_texts(array, type_)
@@ -94,22 +85,22 @@ def _decimal_bounds(array: pa.Array, type_: str) -> Bounds:
     return text(low), text(high)
 
 
-def _extreme_texts(array: pa.Array, type_: str) -> Bounds:
+def _extreme_texts(array: pa.Array, type_: str) -> BoundTexts:
     extremes = pc.min_max(array)
     low, high = scalar_to_text(pa.array([extremes["min"], extremes["max"]], array.type), type_).to_pylist()
     return low, high
 
 
-def _text_bounds(array: pa.Array, type_: str) -> Bounds:
+def _text_bounds(array: pa.Array, type_: str) -> BoundTexts:
     extremes = pc.min_max(scalar_to_text(array, type_))
     return extremes["min"].as_py(), extremes["max"].as_py()
 
 
-def _string_bounds(array: pa.Array) -> Bounds:
+def _string_bounds(array: pa.Array, _: str) -> BoundTexts:
     return without_nul(*_string_extremes(plain(array)))
 
 
-def without_nul(low: str, high: str) -> Bounds:
+def without_nul(low: str, high: str) -> BoundTexts:
     """Return the bounds of strings; one that contains NUL cannot be a bound and is unknown.
 
     When both are, the part of the smaller before its NUL stands for it: two unknown bounds look like those of a column
@@ -125,27 +116,12 @@ def _string_extremes(array: pa.Array) -> tuple[str, str]:
     return extremes["min"].as_py(), extremes["max"].as_py()
 
 
-def _timestamp_finder(ticks: int, suffix: str = "") -> Callable[[pa.Array], Bounds]:
-    return _number_finder("<i8", lambda value: temporal.format_timestamp(value, ticks, suffix))
-
-
-_FINDERS: Mapping[str, Callable[[pa.Array], Bounds]] = {
+_FINDERS: Mapping[str, Callable[[pa.Array, str], BoundTexts]] = {
     "boolean": _boolean_bounds,
-    **{f"int{bits}": _number_finder(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": _number_finder(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
-    **dict.fromkeys(("int128", "uint128"), lambda array: _extreme_texts(array, "int128")),
-    "float32": _float_finder("<f4", format_float32),
-    "float64": _float_finder("<f8", _float64_text),
-    "date": _number_finder("<i4", temporal.format_date),
-    "time": _number_finder("<i8", lambda value: temporal.format_time(value, _MICROSECONDS)),
-    "time_ns": _number_finder("<i8", lambda value: temporal.format_time(value, _NANOSECONDS)),
-    "timestamp": _timestamp_finder(_MICROSECONDS),
-    "timestamp_s": _timestamp_finder(1),
-    "timestamp_ms": _timestamp_finder(1000),
-    "timestamp_ns": _timestamp_finder(_NANOSECONDS),
-    "timestamptz": _timestamp_finder(_MICROSECONDS, "+00"),
-    "varchar": _string_bounds,
-    "json": _string_bounds,
+    **dict.fromkeys(NUMPY_TYPES, _number_bounds),
+    **dict.fromkeys(("int128", "uint128"), _extreme_texts),
+    **dict.fromkeys(("float32", "float64"), _float_bounds),
+    **dict.fromkeys(("varchar", "json"), _string_bounds),
 }
 
 

@@ -1,4 +1,4 @@
-"""The statistics of few rows, compared with those of their table before any text is made. Pure.
+"""Twin of `inlined_stats` for few rows: compared with the statistics of their table before any text is made. Pure.
 
 Most rows lie within the bounds that their table has already: then there is nothing to write, and no text to be made.
 """
@@ -6,14 +6,15 @@ Most rows lie within the bounds that their table has already: then there is noth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ducklake_core.model import ColumnId, ColumnStats, TableColumnStats
-from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of, without_nul
+from ducklake_core.plan.bounds import UNKNOWN, BoundTexts, find_bounds, order_of, without_nul
 from ducklake_core.spec import temporal_text as temporal
-from ducklake_core.spec.small_rows import SmallColumn, Items, text_of
+from ducklake_core.spec.scalar_text import text_of
+from ducklake_core.spec.small_rows import Items, SmallColumn, SmallRows
 
 _BY_TEXT = ("blob",)  # whose bounds are the smallest and the largest text, not value
 
@@ -31,7 +32,7 @@ class SmallStats(NamedTuple):
         low, high = self._bounds() if self.value_count else UNKNOWN
         return ColumnStats(self.leaf.column.column_id, self.value_count, self.null_count, low, high)
 
-    def _bounds(self) -> Bounds:
+    def _bounds(self) -> BoundTexts:
         type_ = self.leaf.column.type
         if self.extremes is None:
             return find_bounds(self.leaf.array, type_)
@@ -40,7 +41,7 @@ class SmallStats(NamedTuple):
         return without_nul(low, high) if type_ in ("varchar", "json") else (low, high)
 
 
-def small_stats(rows: Sequence[SmallColumn]) -> tuple[SmallStats, ...]:
+def small_stats(rows: SmallRows) -> tuple[SmallStats, ...]:
     """Return the statistics of each leaf."""
     return tuple([_measure(leaf) for column in rows for leaf in (column.leaves() if column.children else (column,))])
 

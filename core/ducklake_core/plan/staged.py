@@ -27,10 +27,9 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.small_stats import SmallStats, small_stats, is_covered
 from ducklake_core.plan.flush import Flush
-from ducklake_core.plan.statistics import column_stats
-from ducklake_core.spec.small_rows import LOOP_ROWS, SmallColumn, take_values
+from ducklake_core.plan.inlined_stats import Measured, measure_rows, stats_beyond
+from ducklake_core.spec.small_rows import SmallRows, small_rows
 
 Encoded = TypeVar("Encoded")
 
@@ -45,26 +44,21 @@ class InlinedRows:
     _encoded: dict[Any, Any] = field(default_factory=dict)  # Any: see `encoded`
 
     @cached_property
-    def small(self) -> tuple[SmallColumn, ...] | None:
+    def small(self) -> SmallRows | None:
         """The values one by one; None when there are so many rows that kernels are faster."""
-        return take_values(self.rows, self.columns) if self.rows.num_rows <= LOOP_ROWS else None
+        return small_rows(self.rows, self.columns)
 
     @cached_property
-    def _stats(self) -> tuple[SmallStats, ...] | tuple[ColumnStats, ...]:
-        return column_stats(self.rows, self.columns) if self.small is None else small_stats(self.small)
+    def _measured(self) -> Measured:
+        return measure_rows(self.rows, self.columns, self.small)
 
     def measure(self) -> None:
         """Compute now what `stats` will need."""
-        _ = self._stats
+        _ = self._measured
 
     def stats(self, known: TableStats | None) -> list[ColumnStats]:
         """Return the statistics of each leaf, of few rows only those that change what is known of the table."""
-        columns = None if known is None else known.columns
-        return [
-            s if isinstance(s, ColumnStats) else s.to_stats()
-            for s in self._stats
-            if isinstance(s, ColumnStats) or columns is None or not is_covered(s, columns)
-        ]
+        return stats_beyond(known, self._measured)
 
     def encoded(self, encode: Callable[[InlinedRows], Encoded]) -> Encoded:
         """Return what a database takes the rows as; made once, however often their commit is tried."""

@@ -1,4 +1,4 @@
-"""Column statistics: of rows that are about to be written, and of a table once they are. Pure.
+"""Column statistics of a table, before and after rows come to it. Pure.
 
 A table's bounds only ever widen: DuckDB trusts them so far that a bound narrower than the data gives wrong results,
 while an unknown bound (None) costs nothing but speed.
@@ -11,37 +11,15 @@ from operator import gt, lt
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
-from ducklake_core.plan.bounds import UNKNOWN, Bounds, find_bounds, order_of
-from ducklake_core.spec.arrays import leaves, single
+from ducklake_core.plan.bounds import UNKNOWN, BoundTexts, order_of
 from ducklake_core.spec.memo import per_object
 
 Leaf: TypeAlias = tuple[Column, bool]  # and whether it is inside a list or map
 
 # Strings have no bounds when there are only nulls, and none either when the bounds contain NUL.
 _AMBIGUOUS_TYPES = ("varchar", "json")
-
-
-def column_stats(table: pa.Table, columns: Sequence[Column]) -> tuple[ColumnStats, ...]:
-    """Return the statistics of each leaf of the columns, in the texts of inlined rows.
-
-    The table's columns are those of `columns`, in that order and of type `arrow_type`. A NaN is the largest number, and
-    `contains_nan` stays unknown, as the extension has it for inlined rows.
-    """
-    return tuple(
-        _leaf_stats(leaf, values)
-        for index, column in enumerate(columns)
-        for leaf, values in leaves(single(table.column(index)), column)
-    )
-
-
-def _leaf_stats(leaf: Column, values: pa.Array) -> ColumnStats:
-    null_count = values.null_count
-    value_count = len(values) - null_count
-    low, high = find_bounds(values, leaf.type) if value_count else UNKNOWN
-    return ColumnStats(leaf.column_id, value_count, null_count, low, high)
 
 
 def merge_table_stats(
@@ -154,7 +132,7 @@ def _either(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT00
     return None if one is None or other is None else one or other
 
 
-def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: Leaf, record_count: int) -> Bounds:
+def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: Leaf, record_count: int) -> BoundTexts:
     if added.value_count == 0:
         return old.min_value, old.max_value
     if old.min_value is None and old.max_value is None:
@@ -162,7 +140,7 @@ def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: Leaf, record_
     return _wider(old, added, leaf[0])
 
 
-def _wider(one: TableColumnStats | ColumnStats, other: ColumnStats, leaf: Column) -> Bounds:
+def _wider(one: TableColumnStats | ColumnStats, other: ColumnStats, leaf: Column) -> BoundTexts:
     key = order_of(leaf.type)
     try:
         low = _chosen(one.min_value, other.min_value, key, lt)

@@ -13,10 +13,6 @@ from ducklake_core.model import Column
 
 NO_TEXT = pa.scalar(None, pa.string())
 
-# Up to so many texts are parsed by Python before kernels of Arrow have started: one takes 5 to 10 µs, and several times
-# as long when the processor has not run it lately.
-FEW_ROWS = 64
-
 
 @lru_cache(maxsize=1024)
 def text_scalar(text: str) -> pa.Scalar:

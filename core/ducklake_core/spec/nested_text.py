@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import (
-    FEW_ROWS,
     NO_TEXT,
     concatenated,
     filled,
@@ -30,6 +29,7 @@ from ducklake_core.spec.arrays import (
 )
 from ducklake_core.spec.nested_vectorized import SPECIAL, NeedsParser, vectorized_from_text
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
+from ducklake_core.spec.thresholds import PARSED_TEXTS
 from ducklake_core.spec.types import arrow_field, arrow_type
 
 _BARE = re.compile(r"boolean|u?int\d+|float\d+|decimal.*")  # the types whose texts need no quotes
@@ -46,7 +46,7 @@ def nested_to_text(array: pa.Array, column: Column) -> pa.Array:
 
 def nested_from_text(texts: pa.Array, column: Column) -> pa.Array:
     """Parse literals of either syntax; raise `CorruptCatalog` naming the column and the text that is none."""
-    if len(texts) <= FEW_ROWS:
+    if len(texts) <= PARSED_TEXTS:
         return _each_from_text(texts, column)
     try:
         if not any(has_text(texts, sign) for sign in SPECIAL):

@@ -1,4 +1,4 @@
-"""Many texts of nested values at once: the literals that need no escapes, which are nearly all. Pure; runs everywhere.
+"""Twin of `nested_text`'s parser for many texts at once, those that need no escapes: nearly all. Pure; runs everywhere.
 
 All bytes are looked at together. Quotes come in pairs, so their parity tells what is inside of strings; brackets
 outside of them give each comma and equals sign its depth; the spans of members follow by binary search, level by level.

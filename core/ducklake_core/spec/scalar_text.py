@@ -1,6 +1,7 @@
 """DuckDB's text of scalar values, both ways, a column at a time. Pure; runs everywhere.
 
-`scalar_to_text` writes what DuckDB's cast to VARCHAR writes; `scalar_from_text` reads what its cast from VARCHAR reads.
+`scalar_to_text` writes what DuckDB's cast to VARCHAR writes, and `text_of` the same of one value; `scalar_from_text`
+reads what its cast from VARCHAR reads.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -142,6 +145,43 @@ _TO_TEXT: Mapping[str, Callable[[pa.Array], pa.Array]] = {
     **dict.fromkeys(("varchar", "json", "timetz"), plain),
     "uuid": _uuid_to_text,
     "blob": _blob_to_text,
+}
+
+
+# ----------------------------------------------------------------------------------------- one value
+
+
+@lru_cache(maxsize=256)
+def text_of(type_: str) -> Callable[[Any], str]:  # Any: a value of the type
+    """Return what makes DuckDB's text of one value: a moment is its ticks, a decimal its digits, a text its bytes."""
+    if type_.startswith("decimal"):
+        precision, scale = decimal_parameters(type_) or (0, 0)
+        return partial(_decimal_text, precision=precision, scale=scale)
+    return _TEXTS[type_]
+
+
+def _decimal_text(unscaled: int, precision: int, scale: int) -> str:
+    if scale == 0:
+        return str(unscaled)
+    digits = str(abs(unscaled)).rjust(scale + (precision > scale), "0")
+    return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
+_TEXTS: Mapping[str, Callable[[Any], str]] = {  # Any: see text_of
+    "boolean": lambda value: "true" if value else "false",
+    **dict.fromkeys((f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), str),
+    "float32": lambda value: format_float32(np.float32(value)),
+    "float64": repr,
+    "date": temporal_text.format_date,
+    "time": lambda value: temporal_text.format_time(value, 10**6),
+    "time_ns": lambda value: temporal_text.format_time(value, 10**9),
+    "timestamp": lambda value: temporal_text.format_timestamp(value, 10**6, ""),
+    "timestamp_s": lambda value: temporal_text.format_timestamp(value, 1, ""),
+    "timestamp_ms": lambda value: temporal_text.format_timestamp(value, 1000, ""),
+    "timestamp_ns": lambda value: temporal_text.format_timestamp(value, 10**9, ""),
+    "timestamptz": lambda value: temporal_text.format_timestamp(value, 10**6, "+00"),
+    **dict.fromkeys(("varchar", "json"), bytes.decode),
+    "blob": escape_blob,
 }
 
 

@@ -60,6 +60,17 @@ SCALARS: Mapping[str, pa.DataType] = {
     "unknown": pa.null(),
 }
 
+# How numpy has the values of types that Arrow has as numbers of one size: ticks, days, and numbers themselves.
+NUMPY_TYPES: Mapping[str, str] = {
+    **{f"int{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+    "float32": "<f4",
+    "float64": "<f8",
+    "date": "<i4",
+    **dict.fromkeys(("time", "time_ns"), "<i8"),
+    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"), "<i8"),
+}
+
 # What people type, in SQL or DuckDB's own words, for the format's names.
 _ALIASES: Mapping[str, str] = {
     "bool": "boolean",

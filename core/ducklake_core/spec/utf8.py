@@ -14,16 +14,16 @@ import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.arrays import list_lengths, list_members, validity_of
+from ducklake_core.spec.thresholds import CHECKED_TEXT_ROWS
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch
 
-_FEW_ROWS = 1000  # up to so many Arrow looks at each text as quickly as anyone at all their bytes
 _SHOWN_BYTES = 32
 
 
 def find_invalid_text(rows: Rows) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the place of each column that has a text which is no UTF-8, and which rows have one, a boolean for each."""
-    if rows.num_rows <= _FEW_ROWS and _is_valid(rows):
+    if rows.num_rows <= CHECKED_TEXT_ROWS and _is_valid(rows):
         return
     for index, array in enumerate(rows.itercolumns()):
         chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]

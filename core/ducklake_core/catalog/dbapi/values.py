@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single
-from ducklake_core.spec.small_rows import SmallColumn, small_texts
 from ducklake_core.spec.inlined import InlinedRules
+from ducklake_core.spec.small_rows import SmallColumn
+from ducklake_core.spec.small_text import small_texts
 from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import arrow_type
 

@@ -31,10 +31,9 @@ from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.stored_tables import quoted_name
 from ducklake_core.model import Column, SnapshotId
 from ducklake_core.prefetch import prefetched
+from ducklake_core.spec.thresholds import LEAST_PAGES
 from ducklake_core.text_repair import with_valid_text
 
-# A table of fewer pages is read at once, which takes fewer round trips.
-LEAST_PAGES = 32
 _RANGE_SCANS = 140000  # PostgreSQL 14 finds the rows between two places without a look at all others
 _HEAP = 2  # its own way to store tables, by OID
 _BLOCK_BYTES = 2**18  # larger ones leave the processor's cache before they are sent
