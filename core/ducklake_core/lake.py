@@ -39,6 +39,7 @@ from ducklake_core.model import (
     LedgerEntry,
     Snapshot,
 )
+from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.read.table import Table
@@ -58,8 +59,15 @@ class Lake(DefinitionCommits):
     Names are `table` or `schema.table`, columns `column` or `column.field`; odd parts are quoted, as in `"my.table"`.
     """
 
-    def __init__(self, database: Database, data_path: str, committer: Committer | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        data_path: str,
+        committer: Committer | None = None,
+        recorder: Recorder = LOG_RECORDER,
+    ) -> None:
         self.database = database
+        self.recorder = Recorders(recorder)
         self.data_path = data_path
         self.storage = Storage.of(data_path)
         self.committer = committer or Committer(database, data_path)
@@ -74,14 +82,16 @@ class Lake(DefinitionCommits):
         *,
         metadata_schema: str | None = None,
         catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
+        recorder: Recorder = LOG_RECORDER,
     ) -> Self:
         """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`.
 
-        `url` is a SQLAlchemy URL or DuckDB's ATTACH string, `catalog_timeout` as in `open`. Raises LakeExists, or
-        CatalogError for what is no catalog.
+        `url` is a SQLAlchemy URL or DuckDB's ATTACH string, `catalog_timeout` and `recorder` as in `open`. Raises
+        LakeExists, or CatalogError for what is no catalog.
         """
-        database = Database(CatalogUrl.parse(url, metadata_schema), patience=Patience.of(catalog_timeout))
-        return cls._of(database, lambda: create_lake(database, data_path))
+        patience = Patience.of(catalog_timeout).told_to(recorder)
+        database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
+        return cls._of(database, lambda: create_lake(database, data_path), recorder)
 
     @classmethod
     def open(
@@ -92,20 +102,23 @@ class Lake(DefinitionCommits):
         metadata_schema: str | None = None,
         override_data_path: bool = False,
         catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
+        recorder: Recorder = LOG_RECORDER,
     ) -> Self:
         """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it.
 
         `catalog_timeout`: for how long each method waits for a catalog that cannot be reached or is locked, such as
         '30s' or '5m', two minutes by default; then it raises `CatalogUnavailable`. 0: it does not wait.
+        `recorder`: is told what happens, in place of the log: see `ducklake_core.observe`.
         Raises NoLakeFound, UnsupportedFormatVersion, DataPathMismatch, or CatalogError for what is no catalog.
         """
-        database = Database(CatalogUrl.parse(url, metadata_schema), patience=Patience.of(catalog_timeout))
-        return cls._of(database, lambda: open_lake(database, data_path, override=override_data_path))
+        patience = Patience.of(catalog_timeout).told_to(recorder)
+        database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
+        return cls._of(database, lambda: open_lake(database, data_path, override=override_data_path), recorder)
 
     @classmethod
-    def _of(cls, database: Database, find_data_path: Callable[[], str]) -> Self:
+    def _of(cls, database: Database, find_data_path: Callable[[], str], recorder: Recorder) -> Self:
         try:
-            return cls(database, find_data_path())
+            return cls(database, find_data_path(), recorder=recorder)
         except BaseException:  # an interrupt must leave no connection behind, either
             database.close()
             raise

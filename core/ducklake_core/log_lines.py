@@ -32,24 +32,41 @@ def _log(
         logger.log(level, "%s", f"{event} {shown}".rstrip(), extra=extra, exc_info=traceback_of)
 
 
-class RepeatedFailures:
-    """Says a failure that repeats: at once and with its traceback, then ever less often, with how often it was.
+class FailureCounts:
+    """Counts failures that repeat: one kind of error on one subject is one failure."""
 
-    One kind of error on one subject is one failure. Of the repetitions the 2nd, 4th, 8th, … are said, and each 64th.
-    """
+    def __init__(self) -> None:
+        self._times: dict[str | None, tuple[type[BaseException], int]] = {}
+
+    def add(self, error: BaseException, subject: str | None = None) -> int:
+        """Take notice of a failure; return how often it has been by now."""
+        kind, times = self._times.get(subject, (type(error), 0))
+        times = times + 1 if kind is type(error) else 1
+        self._times[subject] = type(error), times
+        return times
+
+    def end(self, subject: str | None = None) -> int:
+        """Forget the failure of a subject, for it went well; return how often it had failed."""
+        return self._times.pop(subject, (Exception, 0))[1]
+
+
+def is_worth_saying(times: int) -> bool:
+    """Tell whether a failure is said that has been so often: the 1st, 2nd, 4th, 8th, …, and each 64th."""
+    return times & (times - 1) == 0 or times % 64 == 0
+
+
+class RepeatedFailures:
+    """Says a failure that repeats: at once and with its traceback, then ever less often, with how often it was."""
 
     def __init__(self, logger: logging.Logger, event: str) -> None:
         self._logger = logger
         self._event = event
-        self._times: dict[str | None, tuple[type[BaseException], int]] = {}
+        self._counts = FailureCounts()
 
     def add(self, error: BaseException, subject: str | None = None, **facts: object) -> None:
         """Take notice of a failure; it is said as an error, with the facts."""
-        kind, times = self._times.get(subject, (type(error), 0))
-        times = times + 1 if kind is type(error) else 1
-        self._times[subject] = type(error), times
-        is_worth_saying = times & (times - 1) == 0 or times % 64 == 0
-        level = logging.ERROR if is_worth_saying else logging.DEBUG
+        times = self._counts.add(error, subject)
+        level = logging.ERROR if is_worth_saying(times) else logging.DEBUG
         if times == 1 or self._logger.isEnabledFor(logging.DEBUG):
             log_with_traceback(self._logger, level, self._event, error, **facts, times=times)
         else:
@@ -57,7 +74,7 @@ class RepeatedFailures:
 
     def end(self, subject: str | None = None) -> int:
         """Forget the failure of a subject, for it went well; return how often it had failed."""
-        return self._times.pop(subject, (Exception, 0))[1]
+        return self._counts.end(subject)
 
 
 def one_line(error: BaseException) -> str:

@@ -5,10 +5,9 @@ A catalog that is away is waited for in one place, where it is asked or written 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NoReturn, TypeAlias, TypeVar
 
@@ -24,10 +23,9 @@ from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
 from ducklake_core.errors import CatalogUnavailable, CommitConflict, ContentionError, InvalidInput
-from ducklake_core.log_lines import log_event
+from ducklake_core.observe import LOG_RECORDER, CatalogAway, CatalogBack, Recorder, Recorders, Retried
 from ducklake_core.spec.quantities import parse_duration
 
-log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 DEFAULT_TIMEOUT_SECONDS = 120.0
@@ -43,12 +41,20 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a catalog that is away is waited for. `is_stopped` is asked meanwhile: True ends the wait at once."""
+    """How long a catalog that is away is waited for, and who is told of it.
+
+    `is_stopped` is asked meanwhile: True ends the wait at once.
+    """
 
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     is_stopped: Callable[[], bool] = _never
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    recorder: Recorder = LOG_RECORDER
+
+    def told_to(self, recorder: Recorder) -> Patience:
+        """Return the same with a recorder, which may fail."""
+        return replace(self, recorder=Recorders(recorder))
 
     @classmethod
     def of(cls, catalog_timeout: CatalogTimeout, is_stopped: Callable[[], bool] = _never) -> Patience:
@@ -89,18 +95,21 @@ class Outage:
         """Say that the catalog is away. Others that write are no outage; nor is a connection that died unused."""
         self._attempts = state.attempt_number
         error = state.outcome.exception() if state.outcome is not None else None
+        if error is not None:
+            self._patience.recorder.record(Retried(self._catalog, self._attempts, error))
         if not isinstance(error, CatalogUnavailable) or (self._attempts == 1 and error.facts.get("was_idle")):
             return
         now = self._patience.clock()
         if self._spoke_at is None or now - self._spoke_at >= _SPOKEN_SECONDS:
             self._spoke_at = now
-            self._say("catalog_unavailable", timeout=self._patience.timeout_seconds, reason=error)
+            away = CatalogAway(self._catalog, self._attempts, self._seconds(), self._patience.timeout_seconds, error)
+            self._patience.recorder.record(away)
 
     def end(self) -> None:
         """Say that the catalog is there again: who has heard that it is away must hear this, too."""
         if self._spoke_at is not None:
             self._attempts += 1
-            self._say("catalog_available")
+            self._patience.recorder.record(CatalogBack(self._catalog, self._attempts, self._seconds()))
 
     def _give_up(self, state: RetryCallState) -> NoReturn:
         """Raise the last error; one of a catalog that is away says how long it was waited for."""
@@ -110,10 +119,6 @@ class Outage:
         why = "the query was stopped" if self._patience.is_stopped() else "as catalog_timeout says"
         message = f"{error.message}; gave up after {state.attempt_number} attempts in {self._seconds():.0f} s, {why}"
         raise CatalogUnavailable(message, **error.facts) from error
-
-    def _say(self, event: str, **facts: object) -> None:
-        seconds = round(self._seconds(), 1)
-        log_event(log, logging.WARNING, event, catalog=self._catalog, attempt=self._attempts, seconds=seconds, **facts)
 
     def _seconds(self) -> float:
         return self._patience.clock() - self._start

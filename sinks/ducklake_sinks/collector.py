@@ -1,28 +1,23 @@
-"""A batch becomes rows on the driver or files by executors, in one execution of its source. Runs on the driver.
+"""The rows of a small batch, on the driver, in one execution of its source; a large one is left to its executors.
 
 No `count`, no `persist`. A batch that is expected to be small comes as Arrow (`toArrow`), a large one is written where
 it is; what the last batch of its kind was is what the next is expected to be. The first is tried with a limit, unless
-Python workers make it: those must be drained, or their next task waits.
+Python workers make it: those must be drained, or their next task waits. Runs on the driver.
 """
 
 from __future__ import annotations
 
-import pickle
-import re
 from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from ducklake_core.errors import InvalidInput
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.query import Query
 from ducklake_sinks.spark_types import from_arrow_types, to_arrow_types
-from ducklake_sinks.task_writer import MESSAGE_SCHEMA, TaskResult, TaskWriter
-from ducklake_sinks.unwritable import refuse_unwritable
 
 
 class BatchSize(Enum):
@@ -53,22 +48,6 @@ def collect_rows(frame: DataFrame, schema: FrameSchema, query: Query, hint: Size
             return rows if rows is not None and rows.num_rows <= hint.few_rows else None
         case BatchSize.SMALL:
             return _collect_all(frame, schema)
-
-
-def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]:
-    """Run the writer on every partition and return what each task did."""
-    try:
-        messages = to_arrow_types(frame, frame.schema).mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
-    except PythonException as error:
-        missing = re.search(r"No module named '(ducklake_\w+|pyarrow|pandas)", str(error))
-        if missing is None:
-            refuse_unwritable(writer.storage, error)
-            raise
-        raise InvalidInput(
-            f"Spark's executors run a Python without '{missing.group(1)}': install ducklake-streaming there, or name "
-            "the Python that has it in the environment variable PYSPARK_PYTHON before Spark starts"
-        ) from error
-    return [pickle.loads(message) for message in messages.column(0).to_pylist()]  # noqa: S301 # our own tasks wrote it
 
 
 def _collect_all(frame: DataFrame, schema: FrameSchema) -> pa.Table | None:

@@ -7,24 +7,34 @@ batch comes. With a stream come the tables that it wrote to before: what it left
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ducklake_core import Lake
+from ducklake_core.clock import utc_now
 from ducklake_core.errors import NoLakeFound, ObjectNotFound, TerminalError
-from ducklake_core.log_lines import RepeatedFailures, log_event
+from ducklake_core.log_lines import FailureCounts
+from ducklake_core.observe import LOG_RECORDER, Recorder
+from ducklake_sinks.events import FlushFailed, FlushRecovered
 from ducklake_sinks.flush_policy import FlushPolicy
 
-log = logging.getLogger(__name__)
-
 BEHIND = 4  # thresholds
-LONGEST_REST = timedelta(seconds=30)
-SHORTEST_REST = timedelta(milliseconds=200)
-REST_AFTER_ERROR = timedelta(seconds=10)
 EXIT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """How long the thread rests, at most and at least, while nothing is due, and after an error.
+
+    `wait` waits until something holds, for so many seconds at most; tests need not.
+    """
+
+    longest: timedelta = timedelta(seconds=30)
+    shortest: timedelta = timedelta(milliseconds=200)
+    after_error: timedelta = timedelta(seconds=10)
+    wait: Callable[[threading.Condition, Callable[[], bool], float], object] = threading.Condition.wait_for
 
 
 @dataclass(slots=True)
@@ -50,7 +60,9 @@ class FlushGovernor:
         policy: FlushPolicy,
         open_lake: Callable[[], Lake],
         find_tables: Callable[[Lake, str | None], Iterable[str]] = lambda _, __: (),
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
+        recorder: Recorder = LOG_RECORDER,
+        rests: Rests = Rests(),  # noqa: B008 # frozen
     ) -> None:
         self._policy = policy
         self._open_lake = open_lake
@@ -58,7 +70,9 @@ class FlushGovernor:
         self._clock = clock
         self._streams: set[str | None] = set()  # whose tables are known
         self._new_streams: set[str | None] = set()
-        self._failures = RepeatedFailures(log, "flush_failed")
+        self._recorder = recorder
+        self._rests = rests
+        self._failures = FailureCounts()
         self._tables: dict[str, InlinedBacklog] = {}
         self._changed = threading.Condition()
         self._is_closed = False
@@ -122,10 +136,10 @@ class FlushGovernor:
                 with self._open_lake() as lake:
                     self._govern(lake)
             except NoLakeFound:  # the first batch will create it
-                self._pause(REST_AFTER_ERROR, lambda: bool(self._tables))
+                self._pause(self._rests.after_error, lambda: bool(self._tables))
             except Exception as error:  # noqa: BLE001 # the thread must outlive a catalog that is away, and tries again
-                self._failures.add(error)
-                self._pause(REST_AFTER_ERROR)
+                self._note_failure(error)
+                self._pause(self._rests.after_error)
 
     def _govern(self, lake: Lake) -> None:
         rest = timedelta(0)
@@ -140,7 +154,7 @@ class FlushGovernor:
             failures = [name for name in names if not self._try_to_visit(lake, name)]
             self._failures.end()
             if failures or not are_found:
-                self._pause(REST_AFTER_ERROR)
+                self._pause(self._rests.after_error)
             rest = self._rest()
 
     def _find_tables_of_streams(self, lake: Lake) -> bool:
@@ -157,7 +171,7 @@ class FlushGovernor:
                 with self._changed:
                     self._tables.setdefault(table, InlinedBacklog())
         except TerminalError as error:
-            self._failures.add(error, subject, stream=stream)
+            self._note_failure(error, subject, stream=stream)
             return False
         self._failures.end(subject)
         with self._changed:
@@ -167,7 +181,10 @@ class FlushGovernor:
 
     def _pause(self, time: timedelta, ends: Callable[[], bool] = lambda: False) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or ends(), time.total_seconds())
+            self._rests.wait(self._changed, lambda: self._is_closed or ends(), time.total_seconds())
+
+    def _note_failure(self, error: Exception, subject: str | None = None, **names: object) -> None:
+        self._recorder.record(FlushFailed(names, self._failures.add(error, subject), error))
 
     def _try_to_visit(self, lake: Lake, name: str) -> bool:
         """Visit a table; tell whether that went well."""
@@ -177,11 +194,11 @@ class FlushGovernor:
             with self._changed:
                 self._tables.pop(name, None)
         except TerminalError as error:  # one table that cannot be flushed must not keep the others waiting
-            self._failures.add(error, name, table=name)
+            self._note_failure(error, name, table=name)
             return False
         failed = self._failures.end(name)
         if failed:
-            log_event(log, logging.INFO, "flush_recovered", table=name, after_failures=failed)
+            self._recorder.record(FlushRecovered(name, failed))
         return True
 
     def _has_work(self) -> bool:
@@ -214,6 +231,6 @@ class FlushGovernor:
         with self._changed:
             oldest = [w.oldest for w in self._tables.values() if w.oldest is not None]
         if self._policy.age is None or not oldest:
-            return LONGEST_REST
+            return self._rests.longest
         until_due = min(oldest) + self._policy.age - self._clock()
-        return min(max(until_due, SHORTEST_REST), LONGEST_REST)
+        return min(max(until_due, self._rests.shortest), self._rests.longest)

@@ -1,57 +1,166 @@
-"""What the sink says of a batch, one line for each thing that happened. Runs on the driver."""
+"""What became of a batch, as one value that is logged and recorded. Made on the driver."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ducklake_core import CommitResult
-from ducklake_core.log_lines import log_event, log_with_traceback
+from ducklake_core.observe import Recorder
 from ducklake_core.pending import AddedCount
-from ducklake_sinks.large_batch import Part
+from ducklake_sinks.epoch import EpochStart
+from ducklake_sinks.events import SinkEvent
+from ducklake_sinks.part import Part
 from ducklake_sinks.query import BY_HAND, Query
-from ducklake_sinks.runtime import EpochStart
-
-log = logging.getLogger("ducklake_sinks")
 
 _LONGEST_REASON = 200
+_HINT_BY_HAND = "nothing was written: this batch is committed already; sink.append(df) writes without a number"
 
 
-def log_batch(
+class Stopwatch:
+    """How long a batch takes so far, and each phase of it."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._start = seconds()
+        self._phases: defaultdict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = self._seconds()
+        try:
+            yield
+        finally:
+            self._phases[name] += self._seconds() - start
+
+    def read(self) -> dict[str, float]:
+        """Return the seconds of each phase, and of all as `total`."""
+        return {**self._phases, "total": self._seconds() - self._start}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport(SinkEvent):
+    """A batch has been committed.
+
+    `names`: of its stream and number, none for rows without one. `snapshot_id`: None for a batch without rows. `added`:
+    what it added to each table. `dead_letters`: how many of its rows were kept aside, None where bad rows are refused;
+    `rows` are the others. `seconds`: of each phase, and of all as `total`.
+    """
+
+    line = "batch_committed"
+    names: Mapping[str, object]
+    snapshot_id: int | None
+    added: Mapping[str, AddedCount]
+    dead_letters: int | None
+    seconds: Mapping[str, float]
+
+    @property
+    def rows(self) -> int:
+        return self.inlined_rows + sum(one.file_rows for one in self.added.values()) - (self.dead_letters or 0)
+
+    @property
+    def inlined_rows(self) -> int:
+        return sum(one.inlined_rows for one in self.added.values())
+
+    @property
+    def files(self) -> int:
+        return sum(one.files for one in self.added.values())
+
+    def facts(self) -> Mapping[str, object]:
+        return {
+            **self.names,
+            "rows": self.rows,
+            **({} if self.dead_letters is None else {"dead_letters": self.dead_letters}),
+            "inlined": self.inlined_rows,
+            "files": self.files,
+            "snapshot": self.snapshot_id,
+            **{f"{phase}_ms": round(1000 * value, 1) for phase, value in self.seconds.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReplayed(BatchReport):
+    """A batch had been committed before: nothing was written. `is_by_hand`: no query has brought it again."""
+
+    line = "batch_replayed"
+    is_by_hand: bool = False
+
+    def severity(self) -> int:
+        """A batch that a query repeats is ordinary; one that a caller repeats is perhaps a mistake."""
+        return logging.WARNING if self.is_by_hand else logging.INFO
+
+    def facts(self) -> Mapping[str, object]:
+        return {**BatchReport.facts(self), **({"hint": _HINT_BY_HAND} if self.is_by_hand else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettersKept(SinkEvent):
+    """Rows of a batch were kept aside. `table`: which they were meant for, `reason`: that of the first, where known."""
+
+    line = "rows_quarantined"
+    level = logging.WARNING
+    names: Mapping[str, object]
+    table: str | None
+    rows: int
+    kept_in: str
+    reason: str | None
+
+    def facts(self) -> Mapping[str, object]:
+        facts = {"table": self.table, "rows": self.rows, "kept_in": self.kept_in, "reason": self.reason}
+        return {**self.names, **{name: value for name, value in facts.items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFailed(SinkEvent):
+    """A batch has failed; it is said in one line, before Spark says it in pages."""
+
+    line = "batch_failed"
+    level = logging.ERROR
+    names: Mapping[str, object]
+    error: BaseException
+
+    def facts(self) -> Mapping[str, object]:
+        return {**self.names, "error": self.error}
+
+    def traceback_of(self) -> BaseException | None:
+        return self.error if self.logger.isEnabledFor(logging.DEBUG) else None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStopped(SinkEvent):
+    """A batch was given up because its query was stopped: that is no failure."""
+
+    line = "batch_stopped"
+    names: Mapping[str, object]
+    error: BaseException
+
+    def facts(self) -> Mapping[str, object]:
+        return {**self.names, "error": self.error}
+
+
+def report_of(
     start: EpochStart,
     result: CommitResult,
     added: Mapping[str, AddedCount],
-    dead: Sequence[Part] | None,
-    milliseconds: Mapping[str, float],
-) -> None:
-    """Say what became of a batch. `dead`: its dead letters, None when bad rows are refused; `rows` are the others."""
-    dead_letters = sum(part.row_count for part in dead or ())
-    facts: dict[str, object] = {
-        **start.names,
-        "rows": sum(one.inlined_rows + one.file_rows for one in added.values()) - dead_letters,
-        **({} if dead is None else {"dead_letters": dead_letters}),
-        "inlined": sum(one.inlined_rows for one in added.values()),
-        "files": sum(one.files for one in added.values()),
-        "snapshot": result.snapshot.snapshot_id if result.snapshot else None,
-        **{f"{phase}_ms": round(value, 1) for phase, value in milliseconds.items()},
-    }
+    dead_letters: int | None,
+    seconds: Mapping[str, float],
+) -> BatchReport:
+    """Return what to record of a batch that has ended well."""
+    snapshot_id = None if result.snapshot is None else result.snapshot.snapshot_id
     if not result.replayed:
-        log_event(log, logging.INFO, "batch_committed", **facts)
-    elif start.query.query_id != BY_HAND:
-        log_event(log, logging.INFO, "batch_replayed", **facts)
-    else:
-        hint = "nothing was written: this batch is committed already; sink.append(df) writes without a number"
-        log_event(log, logging.WARNING, "batch_replayed", **facts, hint=hint)
+        return BatchReport(start.names, snapshot_id, added, dead_letters, seconds)
+    is_by_hand = start.query.query_id == BY_HAND
+    return BatchReplayed(start.names, snapshot_id, added, dead_letters, seconds, is_by_hand)
 
 
-def log_dead_letters(start: EpochStart, dead: Sequence[Part]) -> None:
+def record_dead_letters(recorder: Recorder, start: EpochStart, dead_letters: Sequence[Part]) -> None:
     """Warn of rows that were kept aside, for each table that they were meant for, with the first reason."""
-    for part in dead:
+    for part in dead_letters:
         for table, count, reason in _counted(part):
-            facts = {"table": table, "rows": count, "kept_in": part.table, "reason": reason}
-            told = {name: value for name, value in facts.items() if value is not None}
-            log_event(log, logging.WARNING, "rows_quarantined", **start.names, **told)
+            recorder.record(DeadLettersKept(start.names, table, count, part.table, reason))
 
 
 def _counted(part: Part) -> Iterator[tuple[str | None, int, str | None]]:
@@ -65,18 +174,13 @@ def _counted(part: Part) -> Iterator[tuple[str | None, int, str | None]]:
         yield None, in_files, None
 
 
-def log_failure(query: Query | None, names: Mapping[str, object], error: BaseException) -> None:
-    """Say in one line that a batch has failed, before Spark says it in pages; one that was stopped has not.
+def failure_of(query: Query | None, names: Mapping[str, object], error: BaseException) -> BatchFailed | BatchStopped:
+    """Return what to record of a batch that has not ended well.
 
     A stream without a name goes by the id of its query, where that is known.
     """
     if query is not None and query.query_id != BY_HAND and "stream" in names and names["stream"] is None:
         names = {**names, "stream": query.query_id}
     names = {name: value for name, value in names.items() if value is not None}
-    if query is not None and not query.is_active():
-        log_event(log, logging.INFO, "batch_stopped", **names, error=error)
-        return
-    if log.isEnabledFor(logging.DEBUG):
-        log_with_traceback(log, logging.ERROR, "batch_failed", error, **names)
-    else:
-        log_event(log, logging.ERROR, "batch_failed", **names, error=error)
+    is_stopped = query is not None and not query.is_active()
+    return BatchStopped(names, error) if is_stopped else BatchFailed(names, error)

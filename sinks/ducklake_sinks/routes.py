@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,10 +11,11 @@ import pyarrow.compute as pc
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.names import check_name, fold, split_table_name
 
+TableKey: TypeAlias = tuple[str, str]  # what all names of one table share
 COMPUTED_ROUTE = "__ducklake_route"  # the column that a route function fills
 
 
-def route_key(name: str) -> tuple[str, str]:
+def route_key(name: str) -> TableKey:
     """Return what all names of one table share; raise InvalidInput for what is no name."""
     schema, table = split_table_name(name)
     return fold(schema), fold(table)

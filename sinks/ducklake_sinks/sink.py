@@ -11,9 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import CommitResult
 from ducklake_core.model import SortKey
+from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks.flush_policy import FlushPolicy
+from ducklake_sinks.modes.append import ReplaceMode
 from ducklake_sinks.options import Route, SinkOptions, parse_options
-from ducklake_sinks.report import log_failure
+from ducklake_sinks.report import failure_of
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.transaction import SinkTransaction
 
@@ -36,7 +38,8 @@ class DuckLakeSink:
     at most; what is larger goes to Parquet. `flush`: None to never flush.
     `on_bad_row`: `fail`, or `quarantine` to keep rows that a table cannot hold in `dead_letter_table`.
     `job`: a name that snapshots tell to people. `catalog_timeout`: for how long a batch waits for a catalog that cannot
-    be reached; then the query fails.
+    be reached; then the query fails. `recorder`: is told what happens, in place of the log; `LogRecorder` is the
+    default, and `Recorders(LogRecorder(), mine)` tells both.
 
     Raises InvalidInput that lists every bad argument. Connects when the first batch comes, not before.
     """
@@ -61,10 +64,12 @@ class DuckLakeSink:
         dead_letter_table: str | None = None,
         job: str | None = None,
         catalog_timeout: str | float | timedelta = "2m",
+        recorder: Recorder = LOG_RECORDER,
         **unknown: object,
     ) -> None:
-        named = {name: value for name, value in locals().items() if name not in ("self", "unknown")}
+        named = {name: value for name, value in locals().items() if name not in ("self", "unknown", "recorder")}
         self.options: SinkOptions = parse_options({**named, **unknown})
+        self._recorder = recorder
         self._runtime: SinkRuntime | None = None
         self._root: SparkSession | None = None
 
@@ -83,7 +88,8 @@ class DuckLakeSink:
         try:
             return SinkTransaction(runtime, runtime.begin(int(batch_id), session or SparkSession.active()))
         except Exception as error:  # told in one line before Spark does, then raised again
-            log_failure(runtime.current_query, {"stream": self.options.stream, "batch": batch_id}, error)
+            names = {"stream": self.options.stream, "batch": batch_id}
+            runtime.recorder.record(failure_of(runtime.current_query, names, error))
             raise
 
     def append(self, frame: DataFrame, table: str | None = None) -> CommitResult:
@@ -107,7 +113,7 @@ class DuckLakeSink:
         """
         runtime = self._running()
         start = runtime.begin_without_number(frame.sparkSession, "sink.replace")
-        with SinkTransaction(runtime, start, replaces=True) as tx:
+        with SinkTransaction(runtime, start, ReplaceMode) as tx:
             tx.append(frame, table)
             return tx.commit()
 
@@ -120,7 +126,7 @@ class DuckLakeSink:
 
     def _running(self) -> SinkRuntime:
         with _lock:
-            runtime = self._runtime = self._runtime or SinkRuntime(self.options, self._root)
+            runtime = self._runtime = self._runtime or SinkRuntime(self.options, self._root, self._recorder)
         return runtime
 
     def close(self) -> None:
@@ -132,11 +138,11 @@ class DuckLakeSink:
     def __repr__(self) -> str:
         return f"DuckLakeSink({self.options!r})"
 
-    def __getstate__(self) -> SinkOptions:
-        return self.options
+    def __getstate__(self) -> tuple[SinkOptions, Recorder]:
+        return self.options, self._recorder
 
-    def __setstate__(self, options: Any) -> None:  # Any: the pickle protocol passes what __getstate__ gave
-        self.options = options
+    def __setstate__(self, state: Any) -> None:  # Any: the pickle protocol passes what __getstate__ gave
+        self.options, self._recorder = state
         self._runtime = None
         # Over Connect, Spark unpickles a sink in the session that started its query: later there is no way to it.
         self._root = SparkSession.getActiveSession()

@@ -6,8 +6,9 @@ Runs on the driver.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ducklake_core import Transaction
+from ducklake_core import Lake, Transaction
 from ducklake_core.errors import InvalidInput, SchemaMismatch, UnsupportedType
 from ducklake_core.plan.conform import conform
 from ducklake_core.plan.evolution import AddColumn, plan_evolution
@@ -15,10 +16,45 @@ from ducklake_core.spec.names import fold, split_table_name
 from ducklake_core.spec.types import arrow_schema, build_columns
 from ducklake_sinks.bad_rows import DEAD_LETTER_SCHEMA
 from ducklake_sinks.frame_schema import FrameSchema
+from ducklake_sinks.memory import DefinitionMemory, TableMemory
 from ducklake_sinks.options import SinkOptions
+from ducklake_sinks.routes import route_key
+from ducklake_sinks.table_gone import table_gone_error
 
 
-def prepare_table(tx: Transaction, name: str, frame: FrameSchema, options: SinkOptions) -> bool:
+@dataclass(frozen=True, slots=True)
+class TableSetup:
+    """Prepares the tables of one batch, and knows which of them it has created in the lake's transaction."""
+
+    lake: Lake
+    options: SinkOptions
+    definitions: DefinitionMemory
+    tables: TableMemory
+    created: set[str] = field(default_factory=set)
+
+    def prepare(self, core: Transaction, name: str, schema: FrameSchema | None) -> None:
+        """Create or change a table as its rows need it; what was found fit before is not looked at again.
+
+        `schema` None: the table for dead letters. Raises CommitConflict when a table of this sink is gone: a new one
+        under its name would hide that the rows so far are gone.
+        """
+        key = route_key(name)
+        table_id = self.tables.ids.get(key)
+        found = core.table_version(name) if core.has_table(name) else None
+        if table_id is not None and (found is None or found.table_id != table_id):
+            raise table_gone_error(self.lake, name, table_id)
+        if found is not None and self.definitions.is_prepared(key, found.columns, schema):
+            return
+        is_new = _prepare_dead_letters(core, name) if schema is None else _prepare(core, name, schema, self.options)
+        if is_new:
+            self.created.add(name)
+        table = core.table_version(name)
+        self.definitions.note_prepared(key, table.columns, schema)
+        if table.table_id >= 0:
+            self.tables.ids[key] = table.table_id
+
+
+def _prepare(tx: Transaction, name: str, frame: FrameSchema, options: SinkOptions) -> bool:
     """Make `name` hold data of a schema; refuse by column and type. Tell whether it was created."""
     schema = frame.types
     is_new = not tx.has_table(name)
@@ -37,7 +73,7 @@ def prepare_table(tx: Transaction, name: str, frame: FrameSchema, options: SinkO
     return is_new
 
 
-def prepare_dead_letters(tx: Transaction, name: str) -> bool:
+def _prepare_dead_letters(tx: Transaction, name: str) -> bool:
     """Create the table for rows that cannot be stored, or see that it is one. Tell whether it was created."""
     if not tx.has_table(name):
         _create_schema(tx, name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -32,13 +31,11 @@ from ducklake_sinks.bad_rows import (
     plain_rows,
     without_invalid_text,
 )
-from ducklake_sinks.routes import route_key, split_by_route, why_no_table
+from ducklake_sinks.routes import TableKey, route_key, split_by_route, why_no_table
 from ducklake_sinks.spark_types import from_arrow_types
 
 MESSAGE_SCHEMA = "message binary"
 BUFFER_BYTES = 256 * 2**20
-
-Key: TypeAlias = tuple[str, str]  # of `route_key`
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ class TaskWriter:
 
     storage: Storage
     schema: T.StructType
-    targets: Mapping[Key, Target]
+    targets: Mapping[TableKey, Target]
     batch: BatchInfo
     few_rows: int
     few_bytes: int
@@ -152,7 +149,7 @@ class _Task:
     def __init__(self, writer: TaskWriter, written: WrittenFiles) -> None:
         self.writer = writer
         self.written = written
-        self.buffers: dict[Key, _Buffer] = {}
+        self.buffers: dict[TableKey, _Buffer] = {}
         self.unknown: set[str] = set()
         self.seen_rows = 0
 
@@ -193,7 +190,7 @@ class _Task:
         found = (b.finish(writer.storage, writer.few_rows, writer.few_bytes) for b in self.buffers.values())
         return TaskResult(tuple(found))
 
-    def _store(self, key: Key, target: Target, rows: pa.Table) -> None:
+    def _store(self, key: TableKey, target: Target, rows: pa.Table) -> None:
         good, bad = fitting_rows(
             rows,
             target.layout.columns,
@@ -211,7 +208,7 @@ class _Task:
             dead = self.writer.dead
             self._keep(route_key(dead.name), dead, dead_letters(self.writer.batch, table_name, bad))
 
-    def _keep(self, key: Key, target: Target, rows: pa.Table) -> None:
+    def _keep(self, key: TableKey, target: Target, rows: pa.Table) -> None:
         buffer = self.buffers.setdefault(key, _Buffer(target, self.written))
         buffer.add(rows)
         if buffer.size_bytes >= self.writer.buffer_bytes:

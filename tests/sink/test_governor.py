@@ -17,11 +17,11 @@ from ducklake_core.catalog.session import Row, Session
 from ducklake_core.errors import CommitConflict, CorruptCatalog
 from ducklake_core.model import FlushResult, InlinedState
 from ducklake_sinks import FlushPolicy
-from ducklake_sinks.governor import FlushGovernor
+from ducklake_sinks.epoch import EpochStart
+from ducklake_sinks.governor import FlushGovernor, Rests
 from ducklake_sinks.options import parse_options
 from ducklake_sinks.own_tables import tables_of_stream, told_of
 from ducklake_sinks.query import Query
-from ducklake_sinks.runtime import EpochStart
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.waiting import wait_until
@@ -37,8 +37,9 @@ def lake(catalog: Catalog) -> Iterator[Lake]:
         yield lake
 
 
-def govern(catalog: Catalog, **policy: object) -> closing[FlushGovernor]:
-    return closing(FlushGovernor(FlushPolicy(**{**NEVER, **policy}), partial(Lake.open, catalog.url)))  # type: ignore[arg-type] # each of its own type
+def govern(catalog: Catalog, rests: Rests | None = None, **policy: object) -> closing[FlushGovernor]:
+    chosen = FlushPolicy(**{**NEVER, **policy})  # type: ignore[arg-type] # each of its own type
+    return closing(FlushGovernor(chosen, partial(Lake.open, catalog.url), rests=rests or Rests()))
 
 
 def append(lake: Lake, governor: FlushGovernor, rows: int) -> None:
@@ -88,12 +89,9 @@ def test_old_rows_are_flushed_although_no_batch_comes(catalog: Catalog, lake: La
         wait_until(lambda: inlined(lake) == 0)
 
 
-def test_deletes_of_others_are_flushed_although_no_batch_comes(
-    catalog: Catalog, lake: Lake, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ducklake_sinks.governor.LONGEST_REST", FlushPolicy(age="100ms").age)
+def test_deletes_of_others_are_flushed_although_no_batch_comes(catalog: Catalog, lake: Lake, oracle: Oracle) -> None:
     lake.append("main.events", {"id": list(range(2000))})  # a file
-    with govern(catalog, deletes=5) as governor:
+    with govern(catalog, Rests(longest=timedelta(milliseconds=100)), deletes=5) as governor:
         append(lake, governor, 1)
         wait_until(lambda: governor.checks > 0)
         oracle.attach(catalog.attach)
@@ -117,10 +115,8 @@ def test_dropped_table_is_forgotten(catalog: Catalog, lake: Lake) -> None:
         assert lake.inlined_state("main.others").rows == 0
 
 
-def test_catalog_that_is_away_is_tried_again(
-    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("ducklake_sinks.governor.REST_AFTER_ERROR", FlushPolicy(age="10ms").age)
+def test_catalog_that_is_away_is_tried_again(catalog: Catalog, lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    rests = Rests(after_error=timedelta(milliseconds=10))
     failures = iter([OSError("away"), OSError("away")])
 
     def open_lake() -> Lake:
@@ -128,7 +124,7 @@ def test_catalog_that_is_away_is_tried_again(
             raise error
         return Lake.open(catalog.url)
 
-    with closing(FlushGovernor(FlushPolicy(rows=1), open_lake)) as governor:
+    with closing(FlushGovernor(FlushPolicy(rows=1), open_lake, rests=rests)) as governor:
         append(lake, governor, 1)
         wait_until(lambda: inlined(lake) == 0)
 
@@ -140,22 +136,19 @@ def test_catalog_that_is_away_is_tried_again(
     assert [record.exc_info is not None for record in said] == [True, False]
 
 
-def test_catalog_that_is_away_is_not_asked_again_at_once(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_catalog_that_is_away_is_not_asked_again_at_once(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
     happened: list[object] = []
-    monkeypatch.setattr(FlushGovernor, "_pause", lambda _, rest: happened.append(rest))  # in place of the clock
-    monkeypatch.setattr("ducklake_sinks.governor.REST_AFTER_ERROR", timedelta(hours=1))
+    rests = Rests(after_error=timedelta(hours=1), wait=lambda _, __, seconds: happened.append(seconds))
 
     def fail() -> Lake:
         happened.append("asked")
         raise OSError("away")
 
-    with closing(FlushGovernor(FlushPolicy(rows=1), fail)) as governor:
+    with closing(FlushGovernor(FlushPolicy(rows=1), fail, rests=rests)) as governor:
         append(lake, governor, 1)
         wait_until(lambda: len(happened) >= 4)
 
-    assert happened[:4] == ["asked", timedelta(hours=1)] * 2
+    assert happened[:4] == ["asked", 3600.0] * 2
     assert "flush_failed" in caplog.text
 
 

@@ -28,7 +28,7 @@ def test_few_rows_of_many_bytes_become_files(
     for batch_id, row_bytes in enumerate((20_000, 10, 20_000, 20_000, 10, 10)):
         sink(frame(spark, 10 * batch_id, 10, row_bytes), batch_id)
         assert sink._runtime is not None
-        expected.append(sink._runtime.sizes["main.events"])
+        expected.append(sink._runtime.tables.sizes["main.events"])
 
     large, small = BatchSize.LARGE, BatchSize.SMALL
     assert expected == [large, small, large, large, small, small]

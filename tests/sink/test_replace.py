@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.errors import CommitConflict
+from ducklake_core.observe import Event
 from ducklake_sinks import FlushPolicy
+from ducklake_sinks.events import BatchRebuilt
 from ducklake_sinks.transaction import MAX_REBUILDS
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
@@ -104,20 +106,21 @@ def test_replace_whose_table_is_flushed_again_and_again_ends_and_leaves_no_files
 
 
 def test_replace_whose_table_is_altered_after_a_flush_ends_and_leaves_no_files(
-    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink
 ) -> None:
     """Its files have not the columns that the table has now."""
-    sink = make_sink(inline_rows=100, merge_schema=True)
+
+    class Alter:
+        """Adds a column when the batch is about to be built anew."""
+
+        def record(self, event: Event) -> None:
+            if isinstance(event, BatchRebuilt):
+                with Lake.open(catalog.url) as lake:
+                    lake.add_column("main.events", "x", "int64")
+
+    sink = make_sink(inline_rows=100, merge_schema=True, recorder=Alter())
     sink.append(frame(spark, MANY))
-    runtime = sink._running()
-    expire_definitions = runtime.expire_definitions
 
-    def alter_and_expire() -> None:
-        with Lake.open(catalog.url) as lake:
-            lake.add_column("main.events", "x", "int64")
-        expire_definitions()
-
-    monkeypatch.setattr(runtime, "expire_definitions", alter_and_expire)
     with (
         at_fault("after_collect", lambda: flush_by_another(catalog)),
         pytest.raises(CommitConflict, match="had its inlined rows flushed"),

@@ -3,8 +3,9 @@
 import pytest
 
 from ducklake_core.errors import InvalidInput
+from ducklake_core.observe import LOG_RECORDER
 from ducklake_sinks.query import BY_HAND, Query
-from ducklake_sinks.report import log_failure
+from ducklake_sinks.report import failure_of
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,6 @@ from ducklake_sinks.report import log_failure
 def test_failure_names_its_stream_or_the_query(
     query: Query | None, stream: str | None, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log_failure(query, {"stream": stream, "batch": 0}, InvalidInput("no"))
+    LOG_RECORDER.record(failure_of(query, {"stream": stream, "batch": 0}, InvalidInput("no")))
 
     assert caplog.messages == [f'batch_failed {told} error="InvalidInput: no"']

@@ -1,0 +1,24 @@
+"""The time, and how one waits: a parameter of whatever needs it, so that tests pass their own. Runs everywhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """`now` is the time of day, in UTC; `seconds` only ever grows and is for differences; `sleep` waits so long."""
+
+    now: Callable[[], datetime] = utc_now
+    seconds: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+SYSTEM_CLOCK = Clock()

@@ -1,0 +1,255 @@
+"""What happens, as frozen values for a recorder: `Lake.open(…, recorder=…)`, `DuckLakeSink(…, recorder=…)`. No Spark.
+
+Log lines are made of these values by `LogRecorder`, the default; a display or metrics are recorders of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar, Protocol
+
+from ducklake_core.log_lines import RepeatedFailures, log_event, log_with_traceback
+
+CORE_LOG = logging.getLogger("ducklake_core")
+
+
+class Event:
+    """Something that happened. Its class says as what, how loudly and by which logger; its fields are the facts."""
+
+    __slots__ = ()
+    line: ClassVar[str]  # the stable name at the beginning of a log line
+    level: ClassVar[int] = logging.INFO
+    logger: ClassVar[logging.Logger] = CORE_LOG
+
+    def severity(self) -> int:
+        """Return the level of the log line."""
+        return self.level
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the log line says, in this order."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type] # all are
+
+    def traceback_of(self) -> BaseException | None:
+        """Return the error whose traceback follows the log line; None for most."""
+        return None
+
+
+class Recorder(Protocol):
+    """Is told what happens, at once, in the thread where it happens: it must be quick, and bear to be called by many.
+
+    What it raises is logged and changes nothing else. Over Spark Connect it is pickled with the sink. It hears of its
+    own process only: Spark runs sources in processes of their own, whose events are log lines there.
+    """
+
+    def record(self, event: Event) -> None: ...
+
+
+class LogRecorder:
+    """Writes the log lines, each event as one: the only place that makes a line of an event."""
+
+    def record(self, event: Event) -> None:
+        level = event.severity()
+        if not event.logger.isEnabledFor(level):
+            return
+        error = event.traceback_of()
+        if error is None:
+            log_event(event.logger, level, event.line, **event.facts())
+        else:
+            log_with_traceback(event.logger, level, event.line, error, **event.facts())
+
+
+class NoRecorder:
+    """Hears nothing."""
+
+    def record(self, event: Event) -> None: ...
+
+
+LOG_RECORDER = LogRecorder()
+NO_RECORDER = NoRecorder()
+
+
+class Recorders:
+    """Tells several recorders. One that fails keeps neither the others nor what is recorded from going on."""
+
+    def __init__(self, *recorders: Recorder) -> None:
+        self._recorders = tuple(r for one in recorders for r in _each_of(one))
+        self._failures = RepeatedFailures(CORE_LOG, "recorder_failed")
+
+    def record(self, event: Event) -> None:
+        for recorder in self._recorders:
+            try:
+                recorder.record(event)
+            except Exception as error:  # noqa: BLE001 # what is recorded has happened: a batch must not fail for it
+                name = type(recorder).__name__
+                self._failures.add(error, name, recorder=name, event=event.line)
+
+
+def _each_of(recorder: Recorder) -> tuple[Recorder, ...]:
+    return recorder._recorders if isinstance(recorder, Recorders) else (recorder,)  # noqa: SLF001 # its own class
+
+
+# ---- what happens in core
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMade(Event):
+    """A commit has ended well. `snapshot_id` None: it changed nothing, and recorded an epoch at most.
+
+    `seconds`: from its first attempt to its end.
+    """
+
+    line = "commit_made"
+    level = logging.DEBUG
+    snapshot_id: int | None
+    attempts: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retried(Event):
+    """The catalog was asked or written to in vain, and will be again.
+
+    `cause`: a ContentionError when another commit took its snapshot's id, which is ordinary; else the catalog was away.
+    """
+
+    line = "retried"
+    level = logging.DEBUG
+    catalog: str
+    attempt: int
+    cause: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReplayed(Event):
+    """An epoch was found in the ledger: nothing was written."""
+
+    line = "epoch_replayed"
+    stream: str
+    batch_id: int
+
+    def facts(self) -> Mapping[str, object]:
+        return {"stream": self.stream, "batch": self.batch_id}
+
+
+@dataclass(frozen=True, slots=True)
+class RowsNotInlined(Event):
+    """Rows went to files because the catalog's database refused them."""
+
+    line = "rows_not_inlined"
+    level = logging.WARNING
+    rows: int
+    reason: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed(Event):
+    """Inlined rows of a table are in files now."""
+
+    line = "flushed"
+    table: str
+    rows: int
+    files: int
+    size_bytes: int
+    snapshot_id: int
+    seconds: float
+
+    def facts(self) -> Mapping[str, object]:
+        return {
+            "table": self.table,
+            "rows": self.rows,
+            "files": self.files,
+            "bytes": self.size_bytes,
+            "snapshot": self.snapshot_id,
+            "milliseconds": round(1000 * self.seconds, 1),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TableNotFlushed(Event):
+    """One of all tables could not be flushed."""
+
+    line = "table_not_flushed"
+    level = logging.WARNING
+    table: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class SupersededTablesKept(Event):
+    """Empty tables of inlined rows could not be dropped after a flush; a later one does it."""
+
+    line = "superseded_tables_not_dropped"
+    level = logging.WARNING
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogAway(Event):
+    """The catalog cannot be reached, and is waited for: told when that begins, and every few seconds.
+
+    `seconds`: for how long so far, of `timeout_seconds` at most.
+    """
+
+    line = "catalog_unavailable"
+    level = logging.WARNING
+    catalog: str
+    attempt: int
+    seconds: float
+    timeout_seconds: float
+    reason: BaseException
+
+    def facts(self) -> Mapping[str, object]:
+        return {
+            "catalog": self.catalog,
+            "attempt": self.attempt,
+            "seconds": round(self.seconds, 1),
+            "timeout": self.timeout_seconds,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogBack(Event):
+    """The catalog can be reached again, after so many seconds: told to those who heard that it was away."""
+
+    line = "catalog_available"
+    level = logging.WARNING
+    catalog: str
+    attempt: int
+    seconds: float
+
+    def facts(self) -> Mapping[str, object]:
+        return {"catalog": self.catalog, "attempt": self.attempt, "seconds": round(self.seconds, 1)}
+
+
+# ---- what happens to feeds
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRead(Event):
+    """Changes of a table were read, those of the snapshots `(start, end]`."""
+
+    line = "changes_read"
+    level = logging.DEBUG
+    table: str
+    start: int
+    end: int
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsLost(Event):
+    """Changes of a table are gone with snapshots that have expired, and the reader goes on without them."""
+
+    line = "changes_lost"
+    level = logging.WARNING
+    table: str
+    first_snapshot: int
+    last_snapshot: int
+
+    def facts(self) -> Mapping[str, object]:
+        lost = {"table": self.table, "first_snapshot": self.first_snapshot, "last_snapshot": self.last_snapshot}
+        return {**lost, "reason": "expired"}

@@ -1,0 +1,38 @@
+"""Where the rows of a frame go: to one table, or to those that a column names. Runs on the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from ducklake_core.errors import InvalidInput
+from ducklake_sinks.options import Route
+from ducklake_sinks.routes import COMPUTED_ROUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A frame, and its table or else the column of it that names the table of each row."""
+
+    frame: DataFrame
+    table: str | None
+    route: str | None
+
+    @property
+    def key(self) -> str:
+        """What all frames with the same destination share."""
+        return self.table or COMPUTED_ROUTE
+
+
+def find_destination(frame: DataFrame, table: str | None, route: Route | None) -> Destination:
+    """Return where rows go; a route that must be computed becomes a column. Raises InvalidInput where nobody says."""
+    if table is not None:
+        return Destination(frame, table, None)
+    if route is None:
+        raise InvalidInput("no table is named: give the sink a table or a route, or name one in append(frame, table)")
+    if not isinstance(route, str):
+        return Destination(frame.withColumn(COMPUTED_ROUTE, route(frame).cast("string")), None, COMPUTED_ROUTE)
+    if route not in frame.columns:
+        raise InvalidInput(f"the route '{route}' is no column of the data, which has {', '.join(frame.columns)}")
+    return Destination(frame, None, route)

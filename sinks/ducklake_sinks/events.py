@@ -1,0 +1,83 @@
+"""What happens in a sink besides its batches' ends, as values for the recorder. Made on the driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ducklake_core.log_lines import is_worth_saying
+from ducklake_core.observe import Event
+
+SINK_LOG = logging.getLogger("ducklake_sinks")
+
+
+class SinkEvent(Event):
+    """An event of a sink."""
+
+    __slots__ = ()
+    logger = SINK_LOG
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRebuilt(SinkEvent):
+    """Another writer has changed a table meanwhile; the batch is planned anew, without being read again."""
+
+    line = "batch_planned_anew"
+    level = logging.WARNING
+    names: Mapping[str, object]
+    error: BaseException
+
+    def facts(self) -> Mapping[str, object]:
+        return {**self.names, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidTextMet(SinkEvent):
+    """Rows of a table have texts that are no UTF-8, which Spark's own writer cannot name: another writes them."""
+
+    line = "invalid_text_found"
+    level = logging.WARNING
+    table: str
+    writer: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptionsNotSet(SinkEvent):
+    """A table was created, and did not get its options."""
+
+    line = "table_options_not_set"
+    level = logging.WARNING
+    table: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class FlushFailed(SinkEvent):
+    """A flush beside the stream has failed, for so many times in a row. `subject`: the table or the stream, if one.
+
+    Its log line comes with a traceback at first, and then ever less often without.
+    """
+
+    line = "flush_failed"
+    subject: Mapping[str, object]
+    times: int
+    error: BaseException
+
+    def severity(self) -> int:
+        return logging.ERROR if is_worth_saying(self.times) else logging.DEBUG
+
+    def facts(self) -> Mapping[str, object]:
+        return {**self.subject, "times": self.times, "error": self.error}
+
+    def traceback_of(self) -> BaseException | None:
+        return self.error if self.times == 1 or self.logger.isEnabledFor(logging.DEBUG) else None
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRecovered(SinkEvent):
+    """A table that could not be flushed can be again."""
+
+    line = "flush_recovered"
+    table: str
+    after_failures: int

@@ -1,0 +1,65 @@
+"""What a batch adds to one table. Made and used on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ducklake_core.files.storage import Storage
+from ducklake_core.files.written import WrittenFiles
+from ducklake_core.model import NewDataFile
+from ducklake_sinks.bad_rows import BadRow, BatchInfo, bad_row_error, dead_letters
+from ducklake_sinks.frame_schema import FrameSchema
+from ducklake_sinks.native_files import native_directories
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows on the driver, files that wait for their commit, or both, for one table.
+
+    `schema` None: dead letters, whose schema is ours. `size_bytes`: of all rows, as Arrow has them. `is_native`:
+    Spark's own writer has made the files.
+    """
+
+    table: str
+    schema: FrameSchema | None
+    rows: pa.Table | None = None
+    files: tuple[NewDataFile, ...] = ()
+    directory: str = ""  # of the table, for the files
+    size_bytes: int = 0
+    is_native: bool = False
+
+    @property
+    def row_count(self) -> int:
+        rows: int = 0 if self.rows is None else self.rows.num_rows
+        return rows + sum(file.record_count for file in self.files)
+
+    def written(self, storage: Storage) -> WrittenFiles:
+        """Return the files, to be removed when the batch will not be committed."""
+        return WrittenFiles(storage, self._paths())
+
+    def _paths(self) -> set[str]:
+        """Return the files' paths; of those that have a directory to themselves, that."""
+        if self.is_native:
+            return native_directories(self.directory, self.files)
+        return {self.directory + file.path for file in self.files}
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """What becomes of a batch's bad rows: they are kept in `table`; where that is None, the first one is refused."""
+
+    table: str | None
+    batch: BatchInfo
+
+    @property
+    def is_on(self) -> bool:
+        return self.table is not None
+
+    def keep(self, meant_for: str | None, bad: Sequence[BadRow]) -> Part:
+        """Return the dead letters of some bad rows, and for which table those were meant; else raise."""
+        if self.table is None:
+            raise bad_row_error(bad[0][1])
+        return Part(self.table, None, dead_letters(self.batch, meant_for, bad))
