@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,16 +10,14 @@ from ducklake_core import faults
 from ducklake_core.catalog.inlined_cleanup import drop_superseded
 from ducklake_core.errors import CatalogTableMissing, CatalogUnavailable, CommitConflict, DuckLakeError, ObjectNotFound
 from ducklake_core.flush import Flusher
-from ducklake_core.log_lines import log_event
 from ducklake_core.model import FlushResult, Snapshot
+from ducklake_core.observe import Flushed, SupersededTablesKept, TableNotFlushed
 from ducklake_core.plan.flush import Flush
 from ducklake_core.retries import conflict_retries
 from ducklake_core.spec.names import quoted, split_table_name
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
-
-log = logging.getLogger(__name__)
 
 DEFAULT_KEEP = timedelta(hours=1)  # of superseded tables; longer than most sessions of DuckDB are open
 
@@ -43,7 +39,7 @@ def flush_all(lake: Lake, memory_bytes: int, keep: timedelta) -> FlushResult:
         except CatalogUnavailable:  # it was waited for: each other table would wait as long
             raise
         except DuckLakeError as error:
-            log_event(log, logging.WARNING, "table_not_flushed", table=name, error=error)
+            lake.recorder.record(TableNotFlushed(name, error))
             failure = failure or error
     result = _drop_superseded(lake, keep, result)
     if failure is not None:
@@ -55,9 +51,9 @@ def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushR
     """Tidy up. The flush is committed: that a later one has to do this must not look as if it had failed."""
     faults.at("before_drop_superseded")
     try:
-        dropped = drop_superseded(lake.database, keep)
+        dropped = drop_superseded(lake.database, keep, lake.clock.now())
     except DuckLakeError as error:  # such as of a role that does not own them
-        log_event(log, logging.WARNING, "superseded_tables_not_dropped", error=error)
+        lake.recorder.record(SupersededTablesKept(error))
         return result
     lake.forget()  # definitions that it remembers may name tables that are gone
     return replace(result, dropped_tables=dropped)
@@ -84,13 +80,12 @@ def _flush_once(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -
         raise definitions.table_not_found(name)
     options = definitions.options_of(table)
     flusher = Flusher(lake.database, lake.storage, lake.committer, definitions.snapshot, table, options, memory_bytes)
-    start = time.perf_counter()
+    start = lake.clock.seconds()
     snapshot, flush = _run(flusher)
     if snapshot is None:
         return result
-    facts = {"table": table.qualified_name, "rows": flush.rows, "files": len(flush.files), "bytes": flush.size_bytes}
-    milliseconds = round(1000 * (time.perf_counter() - start), 1)
-    log_event(log, logging.INFO, "flushed", **facts, snapshot=snapshot.snapshot_id, milliseconds=milliseconds)
+    counts = flush.rows, len(flush.files), flush.size_bytes
+    lake.recorder.record(Flushed(table.qualified_name, *counts, snapshot.snapshot_id, lake.clock.seconds() - start))
     return replace(
         result,
         snapshots=(*result.snapshots, snapshot),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_i
 from ducklake_core.catalog.lake_setup import create_lake, open_lake
 from ducklake_core.catalog.options import write_option
 from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.definition_commits import DefinitionCommits
 from ducklake_core.definitions import Definitions
 from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
@@ -63,14 +65,15 @@ class Lake(DefinitionCommits):
         self,
         database: Database,
         data_path: str,
-        committer: Committer | None = None,
         recorder: Recorder = LOG_RECORDER,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.database = database
         self.recorder = Recorders(recorder)
+        self.clock = clock
         self.data_path = data_path
         self.storage = Storage.of(data_path)
-        self.committer = committer or Committer(database, data_path)
+        self.committer = Committer(database, data_path, clock, self.recorder)
         self._definitions: Definitions | None = None
         self._has_ledger = False
 
@@ -83,15 +86,16 @@ class Lake(DefinitionCommits):
         metadata_schema: str | None = None,
         catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
         recorder: Recorder = LOG_RECORDER,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> Self:
         """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`.
 
-        `url` is a SQLAlchemy URL or DuckDB's ATTACH string, `catalog_timeout` and `recorder` as in `open`. Raises
-        LakeExists, or CatalogError for what is no catalog.
+        `url` is a SQLAlchemy URL or DuckDB's ATTACH string, `catalog_timeout`, `recorder` and `clock` as in `open`.
+        Raises LakeExists, or CatalogError for what is no catalog.
         """
         patience = Patience.of(catalog_timeout).told_to(recorder)
         database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
-        return cls._of(database, lambda: create_lake(database, data_path), recorder)
+        return cls._of(database, lambda: create_lake(database, data_path, clock.now()), recorder, clock)
 
     @classmethod
     def open(
@@ -103,22 +107,25 @@ class Lake(DefinitionCommits):
         override_data_path: bool = False,
         catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
         recorder: Recorder = LOG_RECORDER,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> Self:
         """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it.
 
         `catalog_timeout`: for how long each method waits for a catalog that cannot be reached or is locked, such as
         '30s' or '5m', two minutes by default; then it raises `CatalogUnavailable`. 0: it does not wait.
-        `recorder`: is told what happens, in place of the log: see `ducklake_core.observe`.
+        `recorder`: is told what happens, in place of the log: see `ducklake_core.observe`. `clock`: tells the times of
+        snapshots.
         Raises NoLakeFound, UnsupportedFormatVersion, DataPathMismatch, or CatalogError for what is no catalog.
         """
         patience = Patience.of(catalog_timeout).told_to(recorder)
         database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
-        return cls._of(database, lambda: open_lake(database, data_path, override=override_data_path), recorder)
+        find = partial(open_lake, database, data_path, override=override_data_path)
+        return cls._of(database, find, recorder, clock)
 
     @classmethod
-    def _of(cls, database: Database, find_data_path: Callable[[], str], recorder: Recorder) -> Self:
+    def _of(cls, database: Database, find_data_path: Callable[[], str], recorder: Recorder, clock: Clock) -> Self:
         try:
-            return cls(database, find_data_path(), recorder=recorder)
+            return cls(database, find_data_path(), recorder, clock)
         except BaseException:  # an interrupt must leave no connection behind, either
             database.close()
             raise

@@ -26,10 +26,14 @@ def _log(
     logger: logging.Logger, level: int, event: str, traceback_of: BaseException | None, facts: Mapping[str, object]
 ) -> None:
     if logger.isEnabledFor(level):
-        shown = " ".join(f"{name}={_shown(value)}" for name, value in facts.items())
         # A record's own fields (`name`, `message`, …) cannot be set by `extra`.
         extra = {name: value for name, value in facts.items() if name not in _TAKEN}
-        logger.log(level, "%s", f"{event} {shown}".rstrip(), extra=extra, exc_info=traceback_of)
+        logger.log(level, "%s", line_of(event, facts), extra=extra, exc_info=traceback_of)
+
+
+def line_of(event: str, facts: Mapping[str, object]) -> str:
+    """Return the text of a line: the event's name, and its facts in their order."""
+    return " ".join([event, *(f"{name}={_shown(value)}" for name, value in facts.items())])
 
 
 class FailureCounts:

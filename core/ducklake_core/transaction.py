@@ -6,7 +6,6 @@ removed again when it does not commit.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -20,7 +19,6 @@ from ducklake_core.definitions import Definitions
 from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectNotFound
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.written import WrittenFiles
-from ducklake_core.log_lines import log_event
 from ducklake_core.model import (
     DataFileId,
     Epoch,
@@ -30,6 +28,7 @@ from ducklake_core.model import (
     SortKey,
     TableVersion,
 )
+from ducklake_core.observe import RowsNotInlined
 from ducklake_core.pending import AddedCount, PendingTable
 from ducklake_core.pending_definitions import PendingDefinitions, TableSchema
 from ducklake_core.plan import definition
@@ -43,8 +42,6 @@ from ducklake_core.spec.types import build_columns
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
-
-log = logging.getLogger(__name__)
 
 
 class Transaction:
@@ -116,7 +113,7 @@ class Transaction:
             if self.in_doubt or not any(pending.added for pending in self._pending.tables.values()):
                 raise
             rows = sum(self._rows.write_added(pending) for pending in self._pending.tables.values())
-            log_event(log, logging.WARNING, "rows_not_inlined", rows=rows, reason=error)
+            self._lake.recorder.record(RowsNotInlined(rows, error))
         self._commit = Commit(self._stage(next_id), self._stage)
         return self._lake.committer.run(self._commit)
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, SnapshotsExpired
 from ducklake_core.feed.task import FeedMode
-from ducklake_core.log_lines import log_event
 from ducklake_core.model import SnapshotId, TableVersion
+from ducklake_core.observe import LOG_RECORDER, SnapshotsLost
 from ducklake_sources.option_values import Start
 from ducklake_sources.options import SourceOptions
-
-_log = logging.getLogger(__name__)
 
 
 def log_loss(error: SnapshotsExpired) -> None:
     """Say which changes are gone, where that is accepted."""
-    lost = {"table": error.table, "first_snapshot": error.first_lost, "last_snapshot": error.last_lost}
-    log_event(_log, logging.WARNING, "changes_lost", **lost, reason="expired")
+    LOG_RECORDER.record(SnapshotsLost(error.table, error.first_lost, error.last_lost))
 
 
 def open_lake(options: SourceOptions) -> Lake:

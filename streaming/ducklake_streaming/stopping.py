@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
@@ -19,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import InvalidInput
 from ducklake_core.log_lines import log_event
 from ducklake_sinks import DuckLakeSink
@@ -31,7 +31,9 @@ SIGNAL_SECONDS = 2.0
 JVM_GONE = (Py4JError, ConnectionError)  # what any call says when the JVM has ended
 
 
-def run_until_stopped(query: StreamingQuery | Sequence[StreamingQuery], *sinks: DuckLakeSink) -> None:
+def run_until_stopped(
+    query: StreamingQuery | Sequence[StreamingQuery], *sinks: DuckLakeSink, clock: Clock = SYSTEM_CLOCK
+) -> None:
     """Wait until the queries end or SIGTERM or SIGINT comes; then stop those that run, and close the sinks.
 
     Call it as the last thing of a driver, in its main thread. On a signal it returns, so that the process ends with
@@ -44,10 +46,10 @@ def run_until_stopped(query: StreamingQuery | Sequence[StreamingQuery], *sinks: 
     with _flag_of_signals() as flag:
         try:
             _start_flushing(queries, sinks)
-            _wait(queries, flag)
+            _wait(queries, flag, clock)
         finally:
             try:
-                _stop(queries, flag)
+                _stop(queries, flag, clock)
             finally:
                 _close(sinks)
 
@@ -88,7 +90,7 @@ def _start_flushing(queries: Sequence[StreamingQuery], sinks: Sequence[DuckLakeS
         sink.start_flushing(stream if sink.options.stream is None else None)
 
 
-def _wait(queries: Sequence[StreamingQuery], flag: _Flag) -> None:
+def _wait(queries: Sequence[StreamingQuery], flag: _Flag, clock: Clock) -> None:
     """Wait until all queries have ended or a signal has come; raise the error of one that fails meanwhile.
 
     A signal to the whole process group ends the JVM, too: a query that fails after it is only logged.
@@ -102,21 +104,21 @@ def _wait(queries: Sequence[StreamingQuery], flag: _Flag) -> None:
                 raise error
     except (PySparkException, *JVM_GONE) as error:
         if isinstance(error, JVM_GONE):
-            _await_signal(flag)
+            _await_signal(flag, clock)
         if not flag.is_set:
             raise
         log_event(log, logging.WARNING, "query_failed", signal=flag.name, error=error)
 
 
-def _await_signal(flag: _Flag) -> None:
+def _await_signal(flag: _Flag, clock: Clock) -> None:
     """Give a signal that ended the JVM a moment to be told to us, too."""
-    deadline = time.monotonic() + SIGNAL_SECONDS
-    while not flag.is_set and time.monotonic() < deadline:
-        time.sleep(0.01)
+    deadline = clock.seconds() + SIGNAL_SECONDS
+    while not flag.is_set and clock.seconds() < deadline:
+        clock.sleep(0.01)
 
 
-def _stop(queries: Sequence[StreamingQuery], flag: _Flag) -> None:
-    start = time.monotonic()
+def _stop(queries: Sequence[StreamingQuery], flag: _Flag, clock: Clock) -> None:
+    start = clock.seconds()
     running = [one for one in queries if _is_active(one)]
     if running:
         reason = {"signal": flag.name} if flag.is_set else {}
@@ -126,7 +128,7 @@ def _stop(queries: Sequence[StreamingQuery], flag: _Flag) -> None:
             one.stop()
         except (PySparkException, *JVM_GONE) as error:  # one that cannot be stopped must not keep the others running
             log_event(log, logging.WARNING, "query_not_stopped", error=error)
-    log_event(log, logging.INFO, "stopped", seconds=round(time.monotonic() - start, 1))
+    log_event(log, logging.INFO, "stopped", seconds=round(clock.seconds() - start, 1))
 
 
 def _is_active(query: StreamingQuery) -> bool:

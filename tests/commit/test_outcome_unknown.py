@@ -13,6 +13,7 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.catalog.commit import CommitResult
+from ducklake_core.clock import Clock, utc_now
 from ducklake_core.errors import CatalogError, CommitOutcomeUnknown
 from ducklake_core.model import Epoch, Snapshot
 from tests.fixtures.catalogs import PostgresCatalog
@@ -244,7 +245,7 @@ def test_commit_is_found_in_the_hour_that_comes_twice(
         connection.execute(f"ALTER DATABASE {catalog.database.name} SET timezone = 'Europe/Berlin'".encode())
     lake.close()
     seconds = count()
-    lake.committer._clock = lambda: datetime(2040, 10, 28, 0, 30, next(seconds), tzinfo=UTC)
+    lake = with_clock(lake, lambda: datetime(2040, 10, 28, 0, 30, next(seconds), tzinfo=UTC))
     proxy.lose(Fate.LOSE_REPLY)
 
     _ = commit(lake, rows) if is_epoch else lake.append("t", rows)
@@ -340,7 +341,7 @@ def test_snapshot_that_may_be_another_writer_s_is_not_taken_for_ours(
 ) -> None:
     """Both plan the same snapshot row: their clocks are behind that of the head's writer."""
     catalog_time = lake.snapshots()[-1].snapshot_time
-    lake.committer._clock = lambda: catalog_time
+    lake = with_clock(lake, lambda: catalog_time)
     proxy.lose(Fate.LOSE_REQUEST)
     before_trying_again(lake, lambda: other_append(catalog, lambda: catalog_time))
 
@@ -405,9 +406,13 @@ def before_trying_again(lake: Lake, act: Callable[[], None]) -> None:
     lake.database.patience = patience_for(5, lambda _: act())
 
 
-def other_append(catalog: PostgresCatalog, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-    with Lake.open(catalog.url) as other:
-        other.committer._clock = clock
+def with_clock(lake: Lake, now: Callable[[], datetime]) -> Lake:
+    """Return the same lake at another time."""
+    return Lake(lake.database, lake.data_path, clock=Clock(now=now))
+
+
+def other_append(catalog: PostgresCatalog, now: Callable[[], datetime] = utc_now) -> None:
+    with Lake.open(catalog.url, clock=Clock(now=now)) as other:
         other.append("t", {"id": [7]})
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.clock import Clock
 from ducklake_core.errors import StreamFenced
 from ducklake_core.model import Epoch
 from tests.fixtures.catalogs import Catalog, SqliteCatalog
@@ -93,13 +94,13 @@ def test_a_head_that_only_looks_the_same_after_a_restore_is_read_anew(tmp_path: 
         lake.create_table("t", {"id": "int64"})
         lake.append("t", {"id": [0]})
         time = lake.snapshots()[-1].snapshot_time
-        lake.committer._clock = lambda: time
+    behind = Clock(now=lambda: time)
+    with Lake.open(f"sqlite:///{path}", clock=behind) as lake:
         shutil.copy(path, backup)
         append_three(lake)
         lake.close()
         shutil.copy(backup, path)
-        with Lake.open(f"sqlite:///{path}") as other:
-            other.committer._clock = lambda: time
+        with Lake.open(f"sqlite:///{path}", clock=behind) as other:
             for _ in range(3):
                 other.append("t", {"id": [500, 600]})
 

@@ -8,6 +8,7 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.catalog.inlined_cleanup import drop_superseded
+from ducklake_core.clock import utc_now
 from ducklake_core.errors import InvalidInput
 from tests.fixtures.catalogs import Catalog, PostgresCatalog
 from tests.fixtures.consistency import check_lake
@@ -108,8 +109,8 @@ def test_table_that_never_had_rows_has_its_grace_from_when_it_was_superseded(cat
 
 def test_table_with_rows_is_left_alone(catalog: Catalog, lake: Lake) -> None:
     with lake:
-        assert drop_superseded(lake.database, timedelta(0)) == ()
-        assert drop_superseded(lake.database, HOUR) == ()
+        assert drop_superseded(lake.database, timedelta(0), utc_now()) == ()
+        assert drop_superseded(lake.database, HOUR, utc_now()) == ()
 
         assert registered(catalog) == [OLD, NEW]
         assert lake.table("t").count() == 4

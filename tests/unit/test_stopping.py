@@ -4,11 +4,13 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_sinks import DuckLakeSink
 from ducklake_streaming import run_until_stopped, stopping
 
@@ -59,9 +61,9 @@ class FakeSink(DuckLakeSink):
             raise self.error
 
 
-def run(wait: Callable[[FakeQuery], None], *sinks: DuckLakeSink) -> FakeQuery:
+def run(wait: Callable[[FakeQuery], None], *sinks: DuckLakeSink, clock: Clock = SYSTEM_CLOCK) -> FakeQuery:
     query = FakeQuery(wait)
-    run_until_stopped([query], *sinks)  # type: ignore[list-item] # has what is asked of a query
+    run_until_stopped([query], *sinks, clock=clock)  # type: ignore[list-item] # has what is asked of a query
     return query
 
 
@@ -91,15 +93,15 @@ def test_query_that_fails_with_the_signal_is_logged(caplog: pytest.LogCaptureFix
     assert "query_failed signal=SIGTERM" in caplog.text
 
 
-def test_jvm_that_dies_without_a_signal_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "SIGNAL_SECONDS", 0.0)
+def test_jvm_that_dies_without_a_signal_is_an_error() -> None:
+    seconds = count(step=stopping.SIGNAL_SECONDS)
 
     def die(query: FakeQuery) -> None:
         query.error = Py4JNetworkError("gone")
 
     sink = FakeSink()
     with pytest.raises(Py4JNetworkError, match="gone"):
-        run(die, sink)
+        run(die, sink, clock=Clock(seconds=lambda: next(seconds)))
 
     assert sink.is_closed
 

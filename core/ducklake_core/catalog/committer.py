@@ -10,10 +10,8 @@ snapshot. If it is not there, both want the same snapshot id, and only one can h
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
@@ -24,6 +22,7 @@ from ducklake_core.catalog.head import CommitBasis, LastCommit, assume_head, las
 from ducklake_core.catalog.inlined_insert import insert_rows, is_bulk
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.statements import claim_version, share_version, statements_of_all
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import (
     CatalogError,
     CommitOutcomeUnknown,
@@ -31,8 +30,8 @@ from ducklake_core.errors import (
     DuckLakeError,
     TerminalError,
 )
-from ducklake_core.log_lines import log_event
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableVersion
+from ducklake_core.observe import LOG_RECORDER, CommitMade, EpochReplayed, Event, Recorder
 from ducklake_core.plan.commit import CommitPlan, HeadState, plan_commit
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.plan.rebase import (
@@ -49,8 +48,6 @@ from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.plan.writes import InsertInlined
 from ducklake_core.retries import retry_while_unavailable
 
-log = logging.getLogger(__name__)
-
 # So often in a row an attempt writes delete files for an id that another takes meanwhile. Then it waits, as after any
 # contention: the patience with the catalog bounds the whole.
 _MAX_STAGINGS = 3
@@ -60,22 +57,25 @@ class Committer:
     """Makes snapshots in one catalog database. It knows its last one, and assumes that no other came since."""
 
     def __init__(
-        self, database: Database, data_path: str, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self, database: Database, data_path: str, clock: Clock = SYSTEM_CLOCK, recorder: Recorder = LOG_RECORDER
     ) -> None:
         self.database = database
         self.data_path = data_path
         self._clock = clock
+        self._recorder = recorder
         self._last: LastCommit | None = None
 
     def run(self, commit: Commit) -> CommitResult:
         """Make one snapshot of the changes, or find that their epoch is committed already."""
-        database = self.database
+        database, start = self.database, self._clock.seconds()
         try:
-            return retry_while_unavailable(lambda: self._attempt(commit), database.patience, database.url.shown)
+            result = retry_while_unavailable(lambda: self._attempt(commit), database.patience, database.url.shown)
         except Exception as error:  # whatever it is, the doubt remains; only what is certain is passed on
             if not commit.in_doubt or _is_certain(error):
                 raise
             raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {error}") from error
+        self._recorder.record(_event_of(commit.staged.epoch, result, self._clock.seconds() - start))
+        return result
 
     def _attempt(self, commit: Commit) -> CommitResult:
         """Try once; where files must name another snapshot than they do, write those and look at the head again."""
@@ -135,7 +135,7 @@ class Committer:
         self, session: Session, commit: Commit, staged: Staged, basis: CommitBasis, last: LastCommit | None
     ) -> CommitResult:
         head = basis.head.snapshot
-        now = max(self._clock(), head.snapshot_time)
+        now = max(self._clock.now(), head.snapshot_time)
         plan = None if staged.is_empty else plan_commit(staged, basis.head, now)
         entry = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)
         snapshot = None if plan is None else plan.snapshot
@@ -208,7 +208,6 @@ def _find_committed(session: Session, commit: Commit, basis: CommitBasis) -> Com
     mine = commit.find_by_entry(basis.entry)
     if mine is not None:
         return CommitResult(mine.snapshot)  # a COMMIT whose reply was lost has landed
-    log_event(log, logging.INFO, "epoch_replayed", stream=epoch.stream, batch=epoch.batch_id)
     return CommitResult(None, replayed=True)
 
 
@@ -243,6 +242,12 @@ def _ledger_entry(epoch: Epoch, staged: Staged, plan: CommitPlan | None, now: da
     rows += sum(f.record_count for t in staged.tables for f in t.writes.files)
     snapshot_id = plan.snapshot.snapshot_id if plan else None
     return LedgerEntry(epoch.stream, epoch.query_id, epoch.run_id, epoch.batch_id, snapshot_id, rows, now)
+
+
+def _event_of(epoch: Epoch | None, result: CommitResult, seconds: float) -> Event:
+    if result.replayed and epoch is not None:
+        return EpochReplayed(epoch.stream, epoch.batch_id)
+    return CommitMade(None if result.snapshot is None else result.snapshot.snapshot_id, result.attempts, seconds)
 
 
 def _is_certain(error: Exception) -> bool:

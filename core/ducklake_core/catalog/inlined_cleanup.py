@@ -29,12 +29,12 @@ _LOCK_MILLISECONDS = 500
 _NAME = re.compile(r"ducklake_inlined_data_(\d+)_(\d+)")
 
 
-def drop_superseded(database: Database, keep: timedelta, now: datetime | None = None) -> tuple[str, ...]:
+def drop_superseded(database: Database, keep: timedelta, now: datetime) -> tuple[str, ...]:
     """Forget superseded tables, drop those that were emptied more than `keep` ago, and return the names of these.
 
     Each is a transaction of its own; a table that is in use is left for later.
     """
-    until = (now or datetime.now(UTC)) - keep
+    until = now - keep
     registered, forgotten = database.ask(lambda session: (_registered_names(session), _forgotten(session, until)))
     if not keep:
         return tuple(name for name in [*registered, *forgotten] if _try(database, name, drops=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -28,7 +28,7 @@ from ducklake_core.spec.versions import CURRENT, Feature, FormatVersion
 from ducklake_core.version import package_version
 
 
-def create_lake(database: Database, data_path: str) -> str:
+def create_lake(database: Database, data_path: str, now: datetime) -> str:
     """Create the catalog's tables and the first snapshot; return the data path as stored."""
     stored = normalize_data_path(data_path)
     if database.dialect.name == "sqlite":
@@ -37,7 +37,7 @@ def create_lake(database: Database, data_path: str) -> str:
 
     def create(session: Session) -> None:
         if not table_exists(session, "ducklake_metadata"):
-            session.write_and_commit(_bootstrap_statements(database, stored, main_uuid))
+            session.write_and_commit(_bootstrap_statements(database, stored, main_uuid, now))
         elif not _has_schema(session, main_uuid):  # else an attempt of ours, whose COMMIT got no answer, has landed
             raise LakeExists(f"there is a lake at '{database.url.shown}' already: open it instead")
 
@@ -108,7 +108,7 @@ def _read_metadata(database: Database) -> dict[str, str]:
     return {row.key: row.value for row in rows if not row.scope}
 
 
-def _bootstrap_statements(database: Database, data_path: str, main_uuid: UUID) -> list[Statement]:
+def _bootstrap_statements(database: Database, data_path: str, main_uuid: UUID, now: datetime) -> list[Statement]:
     t = database.tables
     schema = database.url.metadata_schema
     statements = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []
@@ -122,7 +122,7 @@ def _bootstrap_statements(database: Database, data_path: str, main_uuid: UUID) -
     metadata = [{"key": key, "value": value, "scope": None, "scope_id": None} for key, value in facts.items()]
     snapshot = {
         "snapshot_id": 0,
-        "snapshot_time": datetime.now(UTC),
+        "snapshot_time": now,
         "schema_version": 0,
         "next_catalog_id": 1,
         "next_file_id": 0,

@@ -12,7 +12,6 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,8 @@ from typing import TypedDict
 import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
+
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 
 USER = "lake"
 UNPRIVILEGED = "nobody"
@@ -91,7 +92,7 @@ def make_cluster(directory: Path, host: str, port: int, settings: Mapping[str, s
 
 
 @contextmanager
-def running(cluster: Cluster, *, remove: bool = False) -> Iterator[None]:
+def running(cluster: Cluster, *, remove: bool = False, clock: Clock = SYSTEM_CLOCK) -> Iterator[None]:
     """Run a server until the end of the block or of this process; `remove`: its directory goes, too."""
     arguments = ["/bin/sh", "-c", _SUPERVISORS[remove], "sh", str(cluster.directory), *cluster.command]
     with (
@@ -108,7 +109,7 @@ def running(cluster: Cluster, *, remove: bool = False) -> Iterator[None]:
         ) as supervisor,
     ):
         try:
-            _wait_until_ready(cluster)
+            _wait_until_ready(cluster, clock)
             yield
         finally:
             supervisor.communicate()
@@ -157,18 +158,18 @@ def _can_use(path: Path) -> bool:
     return subprocess.run(command, check=False, cwd="/", **_as_user()).returncode == 0  # noqa: S603 # a fixed list
 
 
-def _wait_until_ready(cluster: Cluster) -> None:
-    deadline = time.monotonic() + START_SECONDS
+def _wait_until_ready(cluster: Cluster, clock: Clock) -> None:
+    deadline = clock.seconds() + START_SECONDS
     while True:
         try:
             psycopg.connect(cluster.conninfo("postgres"), connect_timeout=5).close()
         except psycopg.OperationalError as error:
             said = cluster.log.read_text()
-            if time.monotonic() > deadline or "could not create" in said:
+            if clock.seconds() > deadline or "could not create" in said:
                 raise PostgresError(
                     f"PostgreSQL did not start at {cluster.host!r}, port {cluster.port}: {said}"
                 ) from error
-            time.sleep(0.02)
+            clock.sleep(0.02)
         else:
             return
 

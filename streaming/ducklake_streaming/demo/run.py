@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ducklake_core import Lake
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import ObjectNotFound
 from ducklake_sinks import DuckLakeSink, FlushPolicy
 from ducklake_streaming.demo.display import Display, how_to_open, summary
@@ -78,11 +78,14 @@ def run_demo(demo: Demo, show: Callable[[str], None]) -> None:
 class _Show:
     """One run, with all that it needs."""
 
-    def __init__(self, workspace: Workspace, spark: SparkSession, show: Callable[[str], None]) -> None:
+    def __init__(
+        self, workspace: Workspace, spark: SparkSession, show: Callable[[str], None], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._workspace = workspace
         self._spark = spark
         self._show = show
-        self._display = Display(show)
+        self._clock = clock
+        self._display = Display(show, clock)
         self._sink = DuckLakeSink(
             workspace.catalog,
             table=TABLE,
@@ -91,19 +94,19 @@ class _Show:
             partition_by="date(measured_at)",
             inline_rows=INLINE_ROWS,
             flush=FlushPolicy(rows=FLUSH_ROWS, age=FLUSH_SECONDS),
+            recorder=self._display,
         )
         self._trigger_ms: list[float] = []
 
     def run(self, seconds: float) -> None:
         """Show both parts and the end; Ctrl-C goes on to the end at once."""
-        with self._display.listening():
-            try:
-                self._stream_small(seconds)
-                self._stream_large()
-            except KeyboardInterrupt:
-                self._show("  stopped by Ctrl-C")
-            finally:
-                self._sink.close()
+        try:
+            self._stream_small(seconds)
+            self._stream_large()
+        except KeyboardInterrupt:
+            self._show("  stopped by Ctrl-C")
+        finally:
+            self._sink.close()
         self._show_end()
 
     def _stream_small(self, seconds: float) -> None:
@@ -119,11 +122,11 @@ class _Show:
 
     def _stream_large(self) -> None:
         self._show(LARGE_TEXT)
-        end = time.monotonic() + LARGE_SECONDS
+        end = self._clock.seconds() + LARGE_SECONDS
 
         def is_enough() -> bool:
             done = sum(batch.rows == LARGE_ROWS for batch in self._display.batches)
-            return done >= LARGE_BATCHES or (done > 0 and time.monotonic() > end)
+            return done >= LARGE_BATCHES or (done > 0 and self._clock.seconds() > end)
 
         with self._query(LARGE_ROWS, "0 seconds") as query:
             self._wait_for(query, is_enough)
@@ -140,19 +143,19 @@ class _Show:
             query.stop()
 
     def _wait_for(self, query: StreamingQuery, is_enough: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = self._clock.seconds() + PATIENCE_SECONDS
         while not is_enough():
             with self._display.changed:
                 self._display.changed.wait(0.5)
             _refuse_dead(query)
-            if time.monotonic() > deadline:
+            if self._clock.seconds() > deadline:
                 raise DemoError(
                     f"no batch came for {PATIENCE_SECONDS:.0f} s; Spark's log is {self._workspace.spark_log}"
                 )
 
     def _wait_until(self, query: StreamingQuery, second: int) -> None:
         while (rest := self._display.seconds_until(second)) > 0:
-            time.sleep(min(rest, 0.5))
+            self._clock.sleep(min(rest, 0.5))
             _refuse_dead(query)
 
     def _show_end(self) -> None:
