@@ -10,12 +10,12 @@ from functools import cached_property
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.options import options_of
-from ducklake_core.catalog.session import Statement
+from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableId, TableVersion
 from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.options import Options, TableOptions
-from ducklake_core.spec.rows import ViewRow
+from ducklake_core.spec.rows import MetadataRow, SnapshotRow, ViewRow
 
 
 class Definitions:
@@ -33,12 +33,9 @@ class Definitions:
     @classmethod
     def at_head(cls, database: Database, data_path: str, known: Definitions | None) -> Definitions:
         """Read the head and the options; keep what is known when no definition has changed since."""
-        base = {"base": -1 if known is None else known.snapshot.snapshot_id}
-        snapshots, metadata = queries.head_and_base(database.tables), queries.metadata(database.tables)
-        statements = [Statement(snapshots.select, base), Statement(metadata.select)]
-        rows, options = database.ask(lambda session: session.run_and_end(statements))
-        heads = snapshots.named(rows)
-        found = cls(database, data_path, reader.head_of(heads), options_of(metadata.named(options)))
+        base = -1 if known is None else known.snapshot.snapshot_id
+        heads, options = database.ask(lambda session: _read_heads(session, base))
+        found = cls(database, data_path, reader.head_of(heads), options_of(options))
         # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
         is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot
         if known is not None and is_there and known.snapshot.schema_version == found.snapshot.schema_version:
@@ -95,5 +92,13 @@ class Definitions:
         return ObjectNotFound(f"there is no table '{name}' at snapshot {self.snapshot.snapshot_id}; {hint}", name=name)
 
     def _views(self) -> list[ViewRow]:
-        views, at = queries.views(self.database.tables), self.snapshot.snapshot_id
-        return self.database.ask(lambda session: views.ask(session, snapshot=at))
+        at = self.snapshot.snapshot_id
+        return self.database.ask(lambda session: queries.views(session.tables).ask(session, snapshot=at))
+
+
+def _read_heads(session: Session, base: int) -> tuple[list[SnapshotRow], list[MetadataRow]]:
+    """Return the head, and the base where that is another; and the options."""
+    snapshots, metadata = queries.head_and_base(session.tables), queries.metadata(session.tables)
+    statements = [Statement(snapshots.select, {"base": base}), Statement(metadata.select)]
+    heads, options = session.run_and_end(statements)
+    return snapshots.named(heads), metadata.named(options)

@@ -65,8 +65,9 @@ def _record(session: Session, consumer: Consumer) -> None:
 
 @cache
 def _select(tables: LedgerTables) -> Select[Any]:
-    consumers = tables.consumers
-    return select(consumers).order_by(consumers.c.consumer)
+    """The columns are the fields of a `Consumer`, in their order."""
+    c = tables.consumers.c
+    return select(c.consumer, c.table_uuid, c.snapshot_id, c.updated_at, c.expires_at).order_by(c.consumer)
 
 
 @cache

@@ -24,12 +24,13 @@ from ducklake_core.errors import (
     CatalogError,
     CatalogUnavailable,
     CommitOutcomeUnknown,
+    ContentionError,
     DuckLakeError,
     UnsupportedFormatVersion,
 )
 from ducklake_core.retries import Patience, retry_while_unavailable
 from ducklake_core.spec.tables import CatalogTables, catalog_tables
-from ducklake_core.spec.versions import FormatVersion
+from ducklake_core.spec.versions import CURRENT, FormatVersion
 
 Result = TypeVar("Result")
 
@@ -56,12 +57,17 @@ class Database:
         self.lock_timeout_seconds = min(lock_timeout_seconds, patience.timeout_seconds)
         self.patience = patience
         self.dialect: CatalogDialect = dialect_named(url.url.get_backend_name())
-        self.tables: CatalogTables = catalog_tables(url.metadata_schema, self.dialect.values)
-        self.version: FormatVersion | None = None  # as the last session found it
+        self.version: FormatVersion = CURRENT  # until a session finds another
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
-        return Database, (self.url, self.lock_timeout_seconds, Patience(self.patience.timeout_seconds))
+        arguments = self.url, self.lock_timeout_seconds, Patience(self.patience.timeout_seconds)
+        return Database, arguments, {"version": self.version}
+
+    @property
+    def tables(self) -> CatalogTables:
+        """The catalog's tables in the lake's format."""
+        return catalog_tables(self.url.metadata_schema, self.dialect.values, self.version)
 
     @cached_property
     def engine(self) -> Engine:
@@ -177,14 +183,14 @@ class Database:
         return found
 
     def _refuse_other_format(self, error: BaseException) -> None:
-        """Raise UnsupportedFormatVersion if that is why the database does not know what was asked for.
+        """Raise UnsupportedFormatVersion, or ContentionError, if that is why the database does not know what was asked.
 
         The lake was migrated after the transaction had begun, or in the same round trip.
         """
         try:
             with self.read(checks_version=False) as session:
                 session.check_version()
-        except UnsupportedFormatVersion as found:
+        except (UnsupportedFormatVersion, ContentionError) as found:
             raise found from error
         except (CatalogUnavailable, CatalogError):
             return  # the first error is the one to be seen

@@ -16,7 +16,6 @@ from ducklake_core.model import LedgerEntry, Snapshot, TableId, TableStats
 from ducklake_core.plan.commit import CommitPlan, HeadState
 from ducklake_core.plan.epochs import is_next
 from ducklake_core.plan.staged import Staged
-from ducklake_core.spec.versions import FormatVersion
 
 _MOST_TABLES = 256  # whose statistics are remembered
 
@@ -76,8 +75,7 @@ def last_commit_after(
 
 def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis | None:
     """Return what our last commit left behind, if rows can be added to it in one round trip; None: read the head."""
-    version = session.database.version
-    if last is None or not last.stats or not session.dialect.has_pipeline or version is None:
+    if last is None or not last.stats or not session.dialect.has_pipeline:
         return None
     head, table_ids = last.head, _changed_tables(staged)
     is_later = head.snapshot_id >= staged.base.snapshot_id and head.schema_version == staged.base.schema_version
@@ -91,12 +89,12 @@ def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> Co
         return None
     state = HeadState(head, {i: last.stats[i] for i in table_ids}, staged.base)
     entry = None if staged.epoch is None else last.entry
-    return CommitBasis(state, entry, _guard(session, version, head, entry))
+    return CommitBasis(state, entry, _guard(session, head, entry))
 
 
-def _guard(session: Session, version: FormatVersion, head: Snapshot, entry: LedgerEntry | None) -> Statement:
+def _guard(session: Session, head: Snapshot, entry: LedgerEntry | None) -> Statement:
     values: dict[str, object] = {f"head_{name}": getattr(head, name) for name in queries.HEAD_COLUMNS}
-    values["version"] = version.text
+    values["version"] = session.version.text
     if entry is None:
         return Statement(queries.guard(session.tables), values)
     values |= {f"entry_{name}": getattr(entry, name) for name in LedgerEntry.__slots__}

@@ -88,12 +88,14 @@ def entry_query(session: Session, stream: str) -> Statement:
 
 
 def entry_of(rows: list[Row]) -> LedgerEntry | None:
-    return LedgerEntry(*rows[0]) if rows else None
+    """Return the entry from what `entry_query` finds, whose columns are the fields of it."""
+    return next((LedgerEntry(*row) for row in rows), None)
 
 
 def read_entry(session: Session, stream: str) -> LedgerEntry | None:
     """Return the last epoch that was committed for a stream."""
-    return entry_of(session.run([entry_query(session, stream)])[0])
+    [rows] = session.run([entry_query(session, stream)])
+    return entry_of(rows)
 
 
 def entry_write(session: Session, entry: LedgerEntry, *, exists: bool) -> Statement:
@@ -108,7 +110,7 @@ def entry_write(session: Session, entry: LedgerEntry, *, exists: bool) -> Statem
 @cache
 def _select_entry(tables: LedgerTables) -> Select[Any]:
     epochs = tables.epochs
-    return select(epochs).where(epochs.c.stream == bindparam("stream"))
+    return select(*(epochs.c[name] for name in LedgerEntry.__slots__)).where(epochs.c.stream == bindparam("stream"))
 
 
 @cache

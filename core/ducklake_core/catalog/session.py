@@ -22,7 +22,7 @@ from sqlalchemy.exc import OperationalError
 from ducklake_core import faults
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.postgres.wire import Command, Wire
-from ducklake_core.errors import CommitOutcomeUnknown, InvalidInput
+from ducklake_core.errors import CommitOutcomeUnknown, ContentionError, InvalidInput
 from ducklake_core.spec.utf8 import with_replacements
 from ducklake_core.spec.versions import Feature, FormatVersion
 from ducklake_core.text_repair import warn_of_invalid_text
@@ -53,7 +53,7 @@ class Session:
 
     def __init__(self, database: Database, connection: Connection, begin: str, *, checks_version: bool) -> None:
         self.database = database
-        self.tables = database.tables
+        self.version, self.tables = database.version, database.tables
         self.dialect = database.dialect
         self._connection = connection
         self._begin: str | None = begin
@@ -158,7 +158,9 @@ class Session:
         found.require(Feature.READ)
         if not self._only_reads:
             found.require(Feature.WRITE)
-        self.database.version = found
+        if found != self.version:
+            self.database.version = found  # the next attempt asks for its tables
+            raise ContentionError(f"the lake has format '{found.text}' now, '{self.version.text}' was expected")
 
     def end(self) -> None:
         """Roll back what was not committed."""

@@ -107,8 +107,9 @@ def _list(
 
 def _without_vanished(database: Database, table: TableVersion) -> TableVersion:
     """Return the table with the inlined tables that are still registered; a flush has moved the rows of the others."""
-    query = inlined_tables(database.tables)
-    names = {row.table_name for row in database.ask(lambda session: query.ask(session, table_id=table.table_id))}
+    table_id = table.table_id
+    rows = database.ask(lambda session: inlined_tables(session.tables).ask(session, table_id=table_id))
+    names = {row.table_name for row in rows}
     return replace(table, inlined_tables=tuple(t for t in table.inlined_tables if t.name in names))
 
 

@@ -1,20 +1,38 @@
 """The 28 catalog tables of format 1.0 as SQLAlchemy tables, in the reference's physical column order.
 
-The reference inserts by position: names, order and declared types here are a contract with every other client.
+The reference inserts by position: names, order and declared types here are a contract with every other client. Those of
+another format are asked for by the same names: `spec/versions.py` tells what is called otherwise there, or is missing.
 Values are bool, aware datetime (UTC) and UUID in Python, whatever the database stores. Pure; no connection is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from typing import cast as typing_cast
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, Dialect, MetaData, String, Table, Uuid
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    MetaData,
+    String,
+    Table,
+    Uuid,
+    cast,
+    false,
+    literal,
+    select,
+)
 from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from ducklake_core.spec.versions import CURRENT, FormatVersion, Layout
 
 # b BIGINT, v VARCHAR, ? BOOLEAN, ts TIMESTAMPTZ, u UUID; `*` primary key, `!` not null.
 LAYOUT = """
@@ -62,9 +80,12 @@ ducklake_sort_expression: sort_id b, table_id b, sort_key_index b, expression v,
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity: there is one of each
 class CatalogTables:
-    """The catalog's tables in one database schema."""
+    """The catalog's tables in one database schema, by the names of 1.0.
+
+    Of a format that lacks something, a table may be a query that fills it in, which can only be read.
+    """
 
     metadata: MetaData
     ducklake_metadata: Table
@@ -107,22 +128,38 @@ class ValueTypes:
 
 
 @cache
-def catalog_tables(schema: str | None, values: ValueTypes) -> CatalogTables:
-    """Return the catalog's tables; `schema` None means the connection's default schema."""
+def catalog_tables(schema: str | None, values: ValueTypes, version: FormatVersion = CURRENT) -> CatalogTables:
+    """Return the catalog's tables in a format; `schema` None means the connection's default schema."""
     types = {"b": BigInteger, "v": String, "?": values.flag, "ts": values.time, "u": values.uuid}
-    metadata = MetaData(schema=schema)
+    metadata, layout = MetaData(schema=schema), version.layout
     tables = {}
     for line in LAYOUT.replace(",\n    ", ", ").strip().splitlines():
-        name, columns = line.split(": ")
-        tables[name] = Table(name, metadata, *(_column(text, types) for text in columns.split(", ")))
+        name, texts = line.split(": ")
+        columns = [_column(name, text, types, layout) for text in texts.split(", ")]
+        tables[name] = _table(name, metadata, columns, layout)
     return CatalogTables(metadata=metadata, **tables)
 
 
-def _column(text: str, types: Mapping[str, type[TypeEngine[Any]]]) -> Column[Any]:  # Any: one Python type per entry
+def _table(name: str, metadata: MetaData, columns: Sequence[Column[Any]], layout: Layout) -> Table:
+    is_there, missing = name not in layout.lacks, {c.key for c in columns if f"{name}.{c.key}" in layout.lacks}
+    there = [c for c in columns if is_there and c.key not in missing]
+    found = Table(layout.names.get(name, name), metadata, *there) if there else None
+    if found is not None and not missing:
+        return found
+    literals = {c.key: cast(literal(layout.lacks.get(f"{name}.{c.key}"), c.type), c.type) for c in columns}
+    filled = [c.label(c.key) if c in there else literals[c.key].label(c.key) for c in columns]
+    query = select(*filled) if is_there else select(*filled).where(false())
+    return typing_cast("Table", query.subquery(name))  # it has the same columns
+
+
+def _column(
+    table: str, text: str, types: Mapping[str, type[TypeEngine[Any]]], layout: Layout
+) -> Column[Any]:  # Any: one Python type per entry
     name, kind = text.split(" ")
     return Column(
-        name,
+        layout.names.get(f"{table}.{name}", name),
         types[kind.rstrip("*!")](),
+        key=name,
         primary_key=kind.endswith("*"),
         # A key is nullable: the reference's SQLite keys are, and PostgreSQL's never can be.
         nullable=not kind.endswith("!"),

@@ -1,11 +1,12 @@
-"""Versions of the catalog format, and what each can do. The only place that compares versions. Pure.
+"""Versions of the catalog format: what each can do, and how its tables differ. The only place that compares them. Pure.
 
 A version that is not in the table is refused: its catalog may mean something else by the same rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
@@ -19,19 +20,39 @@ class Feature(Enum):
     WRITE = "writing"
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """In what the catalog tables of a format differ from those of 1.0, which `spec/tables.py` lists.
+
+    Keys are tables, or columns as `table.column`. `names`: what the format calls one. `lacks`: what those who read find
+    in each row instead of a column that is not there; a table that is not there has no rows. What a format adds needs
+    no entry: nobody asks for it.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str | int | bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What is known of one version."""
+
+    features: frozenset[Feature] = frozenset()
+    layout: Layout = field(default_factory=Layout)
+
+
 # Oldest first. Development versions are those the reference has ever written.
-_FEATURES: dict[str, frozenset[Feature]] = {
-    "0.1": frozenset(),
-    "0.2": frozenset(),
-    "0.3-dev1": frozenset(),
-    "0.3": frozenset(),
-    "0.4-dev1": frozenset(),
-    "0.4": frozenset(),
-    "1.0": frozenset({Feature.READ, Feature.WRITE}),
-    "1.1-dev1": frozenset(),
-    "1.1": frozenset(),
+FORMATS: dict[str, Format] = {
+    "0.1": Format(),
+    "0.2": Format(),
+    "0.3-dev1": Format(),
+    "0.3": Format(),
+    "0.4-dev1": Format(),
+    "0.4": Format(),
+    "1.0": Format(frozenset({Feature.READ, Feature.WRITE})),
+    "1.1-dev1": Format(),
+    "1.1": Format(),
 }
-_ORDER = {text: rank for rank, text in enumerate(_FEATURES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +67,26 @@ class FormatVersion:
         if text is None:
             raise CorruptCatalog("cannot use the lake: its 'ducklake_metadata' has no row with key 'version'")
         version = cls(text)
-        if text not in _FEATURES:
+        if text not in FORMATS:
             raise UnsupportedFormatVersion(
                 f"cannot use the lake: its format '{text}' is unknown; {_NEWER_REMEDY}", version=text
             )
         return version
 
+    @property
+    def layout(self) -> Layout:
+        return FORMATS[self.text].layout
+
     def supports(self, feature: Feature) -> bool:
-        return feature in _FEATURES[self.text]
+        return feature in FORMATS[self.text].features
 
     def require(self, feature: Feature) -> None:
         """Raise UnsupportedFormatVersion, with the remedy, when the version does not support the feature."""
         if self.supports(feature):
             return
-        needed = " or ".join(f"'{text}'" for text, features in _FEATURES.items() if feature in features)
-        remedy = _OLDER_REMEDY if _ORDER[self.text] < _ORDER[CURRENT.text] else _NEWER_REMEDY
+        needed = " or ".join(f"'{text}'" for text, format_ in FORMATS.items() if feature in format_.features)
+        order = list(FORMATS)
+        remedy = _OLDER_REMEDY if order.index(self.text) < order.index(CURRENT.text) else _NEWER_REMEDY
         raise UnsupportedFormatVersion(
             f"the lake has format '{self.text}', but {feature.value} needs format {needed}; {remedy}",
             version=self.text,
