@@ -41,7 +41,7 @@ from ducklake_core.model import (
     LedgerEntry,
     Snapshot,
 )
-from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
+from ducklake_core.observe import LOG_RECORDER, FeedRead, Recorder, Recorders
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.read.table import Table
@@ -194,10 +194,14 @@ class Lake(DefinitionCommits):
         update_postimage), `_commit_version`, `_commit_timestamp` and `_rowid`. `net`: one row for each row id, what
         became of it in the whole range. Raises SnapshotsExpired when some of it is gone.
         """
+        begun = self.clock.seconds()
         last = self.table(table, at=end)
         feed = self._feed_of(last)
-        mode = FeedMode.NET if net else FeedMode.CHANGES
-        return feed.read(feed.before(start), last.snapshot, last.projection(columns), mode=mode)
+        before, mode = feed.before(start), FeedMode.NET if net else FeedMode.CHANGES
+        rows = feed.read(before, last.snapshot, last.projection(columns), mode=mode)
+        seconds = self.clock.seconds() - begun
+        self.recorder.record(FeedRead(last.name, before, last.snapshot.snapshot_id, rows.num_rows, seconds))
+        return rows
 
     def feed(self, table: str) -> TableFeed:
         """Return the change feed of a table that is there now, for those who follow it from snapshot to snapshot.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ducklake_core import CommitResult
-from ducklake_core.observe import Recorder
+from ducklake_core.observe import Event, Recorder
 from ducklake_core.pending import AddedCount
 from ducklake_sinks.epoch import EpochStart
 from ducklake_sinks.events import SinkEvent
@@ -184,3 +184,13 @@ def failure_of(query: Query | None, names: Mapping[str, object], error: BaseExce
     names = {name: value for name, value in names.items() if value is not None}
     is_stopped = query is not None and not query.is_active()
     return BatchStopped(names, error) if is_stopped else BatchFailed(names, error)
+
+
+@contextmanager
+def recorded_failure(recorder: Recorder, event_of: Callable[[BaseException], Event]) -> Iterator[None]:
+    """Record what ends this block other than well, before Spark says it in pages, and let it pass."""
+    try:
+        yield
+    except BaseException as error:  # an interrupt ends a batch, too
+        recorder.record(event_of(error))
+        raise

@@ -15,7 +15,7 @@ from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.modes.append import ReplaceMode
 from ducklake_sinks.options import Route, SinkOptions, parse_options
-from ducklake_sinks.report import failure_of
+from ducklake_sinks.report import failure_of, recorded_failure
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.transaction import SinkTransaction
 
@@ -84,13 +84,9 @@ class DuckLakeSink:
         `session` is that of the batch's frame, the active one by default. Raises a LedgerError when the ledger forbids
         the epoch.
         """
-        runtime = self._running()
-        try:
+        runtime, names = self._running(), {"stream": self.options.stream, "batch": batch_id}
+        with recorded_failure(runtime.recorder, lambda error: failure_of(runtime.current_query, names, error)):
             return SinkTransaction(runtime, runtime.begin(int(batch_id), session or SparkSession.active()))
-        except Exception as error:  # told in one line before Spark does, then raised again
-            names = {"stream": self.options.stream, "batch": batch_id}
-            runtime.recorder.record(failure_of(runtime.current_query, names, error))
-            raise
 
     def append(self, frame: DataFrame, table: str | None = None) -> CommitResult:
         """Write a DataFrame outside of a streaming query, as one snapshot; return what became of it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from ducklake_core import CommitResult, Transaction, faults
 from ducklake_core.errors import CommitConflict, InvalidInput
+from ducklake_core.observe import Event
 from ducklake_sinks.bad_rows import BatchInfo
 from ducklake_sinks.batch import BatchReader
 from ducklake_sinks.created_tables import CreatedTables
@@ -20,7 +22,7 @@ from ducklake_sinks.modes.append import AppendMode
 from ducklake_sinks.modes.mode import Mode, OnConflict
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.part import Part, Quarantine
-from ducklake_sinks.report import Stopwatch, failure_of, record_dead_letters, report_of
+from ducklake_sinks.report import Stopwatch, failure_of, record_dead_letters, recorded_failure, report_of
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.table_setup import TableSetup
 
@@ -70,7 +72,7 @@ class SinkTransaction:
             self.commit()
         else:
             if error is not None:
-                self._record_failure(error)
+                self._runtime.recorder.record(self._failed(error))
             self.discard()
 
     def append(self, frame: DataFrame, table: str | None = None) -> None:
@@ -106,18 +108,19 @@ class SinkTransaction:
     # ---- the commit
 
     def _commit_or_discard(self) -> CommitResult:
-        try:
-            with self._stopwatch.phase("commit"):
+        """Commit; whatever fails, an interrupt too, leaves no file behind, nor does an epoch that another run has."""
+        with ExitStack() as stack:
+            stack.callback(self._discard_unless_in_doubt)
+            with recorded_failure(self._runtime.recorder, self._failed), self._stopwatch.phase("commit"):
                 result = self._commit()
                 self._runtime.gate.check(self._started, result)
-        except BaseException as error:  # an interrupt must leave no file behind, either
-            self._record_failure(error)
-            if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
-                self.discard()
-            raise
-        if result.replayed and self._core is not None and not self._core.in_doubt:
-            self.discard()  # another run was faster: the files are for nothing
+            if not result.replayed:
+                stack.pop_all()
         return result
+
+    def _discard_unless_in_doubt(self) -> None:
+        if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
+            self.discard()
 
     def _commit(self) -> CommitResult:
         """Commit; where another writer has changed a table meanwhile, stage everything anew, a few times at most."""
@@ -163,11 +166,10 @@ class SinkTransaction:
     def _build(self) -> Transaction:
         self._setup.created.clear()  # by a transaction that will not be committed
         core = self._runtime.begin_transaction(self._started)
-        try:
+        with ExitStack() as stack:
+            stack.callback(core.discard)  # of files that it has written, whatever comes between
             self._fill(core)
-        except BaseException:  # an interrupt must leave no file behind, either
-            core.discard()
-            raise
+            stack.pop_all()
         return core
 
     def _fill(self, core: Transaction) -> None:
@@ -200,7 +202,7 @@ class SinkTransaction:
         dead = sum(part.row_count for part in dead_letters) if runtime.options.quarantines else None
         runtime.recorder.record(report_of(start, result, added, dead, self._stopwatch.read()))
 
-    def _record_failure(self, error: BaseException) -> None:
-        """Tell what has failed: a batch by its number, rows without one by their table."""
+    def _failed(self, error: BaseException) -> Event:
+        """Return what has failed: a batch by its number, rows without one by their table."""
         names = self._started.names or ({} if self._named is None else {"table": self._named})
-        self._runtime.recorder.record(failure_of(self._started.query, names, error))
+        return failure_of(self._started.query, names, error)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ducklake_core import Epoch, Lake
 from ducklake_core.clock import Clock
-from ducklake_core.observe import CommitMade, EpochReplayed, Event, Flushed
+from ducklake_core.observe import CommitMade, EpochReplayed, Event, FeedRead, Flushed
 
 
 class Memory:
@@ -30,12 +30,23 @@ def test_commits_flushes_and_replays_are_told_and_a_recorder_that_fails_breaks_n
         for _ in range(2):
             lake.commit_epoch(Epoch("s", 0, "q", "r"), lambda tx: tx.append("t", {"id": [3]}))
         rows = lake.table("t").count()
+        changes = lake.changes("t", 2, 3)
 
     kept = memory.events
     assert rows == 3
-    assert [type(event) for event in kept] == [CommitMade, CommitMade, CommitMade, Flushed, CommitMade, EpochReplayed]
+    assert [type(event) for event in kept] == [
+        CommitMade,
+        CommitMade,
+        CommitMade,
+        Flushed,
+        CommitMade,
+        EpochReplayed,
+        FeedRead,
+    ]
     assert kept[1] == CommitMade(2, 1, 1.0)
     flushed = kept[3]
     assert isinstance(flushed, Flushed)
     assert (flushed.table, flushed.rows, flushed.files, flushed.snapshot_id) == ("main.t", 2, 1, 3)
     assert kept[5] == EpochReplayed("s", 0)
+    assert changes.num_rows == 2
+    assert kept[6] == FeedRead("main.t", 1, 3, 2, 1.0)
