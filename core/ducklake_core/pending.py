@@ -11,7 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core import faults
-from ducklake_core.files.delete_files import merge_deletes, read_all_deletes, replaced_files, write_delete_file
+from ducklake_core.files.delete_files import (
+    merge_deletes,
+    merged_positions,
+    read_all_deletes,
+    replaced_files,
+    write_delete_file,
+)
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import DataFile, DataFileId, NewDataFile, NewDeleteFile, SnapshotId, TableVersion
 from ducklake_core.plan.staged import (
@@ -85,7 +91,7 @@ class PendingTable:
 
     def delete_positions(self, file: DataFile, positions: np.ndarray) -> None:
         _, known = self.deleted.get(file.data_file_id, (file, np.empty(0, np.int64)))
-        self.deleted[file.data_file_id] = (file, np.union1d(known, positions))
+        self.deleted[file.data_file_id] = (file, merged_positions([known, positions]))
 
     def written_paths(self) -> list[str]:
         """Return the full paths of the files this transaction wrote, or took over from who did."""

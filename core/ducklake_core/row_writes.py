@@ -17,7 +17,8 @@ import pyarrow.dataset as ds
 from ducklake_core import faults
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_file_stats
-from ducklake_core.errors import InvalidInput, ObjectNotFound, SchemaMismatch, UnsupportedType
+from ducklake_core.committed_rows import CommittedRows
+from ducklake_core.errors import InvalidInput, SchemaMismatch, UnsupportedType
 from ducklake_core.files.parquet_reader import ROW_IDS, ReadRequest, read_data_file
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
@@ -29,8 +30,10 @@ from ducklake_core.plan.definition import find_internal_name
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import RestatedBounds
 from ducklake_core.plan.statistics import widened_float
-from ducklake_core.read.listing import list_table, needed_columns
-from ducklake_core.read.rows import matches, read_file_parts
+from ducklake_core.read.listing import Listing, list_table
+from ducklake_core.read.positions import RowPositions
+from ducklake_core.read.request import RowRequest
+from ducklake_core.read.rows import matches
 from ducklake_core.spec.inlined import find_unreadable, find_unstorable
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.types import arrow_type
@@ -39,6 +42,7 @@ Change = Callable[[pa.Table], pa.Table]
 # More of one transaction and table goes to files, however few rows they are. PostgreSQL takes no more than 1 GB in one
 # message, and long before that a file is written faster and read faster.
 INLINE_BYTES = 8_000_000
+HELD_BYTES = 256 * 2**20  # of new versions of rows, as Arrow has them, before they are written to files
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class RowWriter:
         rows = conform(data, pending.table.columns, pending.table.qualified_name, fill_missing=fill_missing)
         if rows.num_rows:
             row_limit = pending.options.row_limit if inline_rows is None else inline_rows
-            self._add(pending, rows, None, row_limit, inline_bytes)
+            self.add(pending, rows, None, row_limit, inline_bytes)
 
     def write_added(self, pending: PendingTable) -> int:
         """Write the rows that were to be inlined to files instead; return how many there were."""
@@ -73,35 +77,24 @@ class RowWriter:
 
     def delete(self, pending: PendingTable, predicate: Predicate | None) -> int:
         """Delete the rows that match; None deletes all. Return their number."""
-        columns = needed_columns(pending.table, (), predicate)
         count = self._change_own(pending, predicate, None)
-        for rows, end in self._committed(pending, columns, predicate):
-            hits = matches(rows, predicate)
-            end(hits)
-            count += len(hits)
-        return count
+        committed = self._committed(pending, (), predicate)
+        ended = RowPositions()
+        for rows in committed.record_batches():
+            ended.add(rows)
+        committed.end(ended)
+        return count + len(ended)
 
-    def delete_positions(self, pending: PendingTable, data_file_id: DataFileId, positions: Sequence[int]) -> int:
-        """Delete rows of one data file by their positions in it; those deleted already are left out."""
-        listing = list_table(self.database, pending.table, self.base, (), None)
-        file = next((f for f in listing.files if f.data_file_id == data_file_id), None)
-        if file is None:
-            raise ObjectNotFound(
-                f"table '{pending.table.qualified_name}' has no data file {data_file_id} at snapshot {self.base}"
-            )
-        wanted = np.unique(np.asarray(positions, dtype=np.int64))
-        if len(wanted) and (wanted[0] < 0 or wanted[-1] >= file.record_count):
-            raise InvalidInput(f"data file {data_file_id} has {file.record_count} rows: a position is out of range")
-        part = next(read_file_parts(self.storage, replace(listing, files=(file,)), (), self.base))
-        live = np.setdiff1d(part.positions, _known(pending, file))
-        hits = np.intersect1d(wanted, live)
-        pending.delete_positions(file, hits)
-        return len(hits)
+    def end_rows(self, pending: PendingTable, positions: RowPositions) -> int:
+        """Delete committed rows by where they are; those deleted already are left out. Return how many were live."""
+        committed = self._committed(pending, (), None)
+        live = committed.live(positions)
+        committed.end(live)
+        return len(live)
 
     def count(self, pending: PendingTable, predicate: Predicate | None) -> int:
         """Return how many committed rows match."""
-        columns = needed_columns(pending.table, (), predicate)
-        return sum(len(matches(rows, predicate)) for rows, _ in self._committed(pending, columns, predicate))
+        return sum(rows.num_rows for rows in self._committed(pending, (), predicate).record_batches())
 
     def restate_bounds(self, pending: PendingTable, column_id: ColumnId) -> None:
         """Write the bounds of a float32 column that becomes float64 anew: the old texts leave values out."""
@@ -117,22 +110,20 @@ class RowWriter:
         """Give the rows that match new values; they keep their row ids. Return their number."""
         change = _change(pending.table, values)
         count = self._change_own(pending, predicate, change)
-        changed: list[tuple[pa.Table, np.ndarray]] = []
-        for rows, end in self._committed(pending, pending.table.columns, predicate):
-            hits = matches(rows, predicate)
-            row_ids = end(hits)
-            if len(hits):
-                changed.append((change(rows.take(hits)), row_ids))
-        if changed:
-            rows = pa.concat_tables([c for c, _ in changed])
-            row_ids = np.concatenate([ids for _, ids in changed])
-            self._add(pending, rows, row_ids, pending.options.row_limit, INLINE_BYTES)
-            count += rows.num_rows
-        return count
+        columns = pending.table.columns
+        committed = self._committed(pending, columns, predicate, with_row_ids=True)
+        ended, versions = RowPositions(), _NewVersions(self, pending)
+        for rows in committed.record_batches():
+            ended.add(rows)
+            found = pa.Table.from_batches([rows]).select([c.name for c in columns])
+            versions.add(change(found), rows.column(ROW_IDS).to_numpy())
+        committed.end(ended)
+        versions.finish()
+        return count + len(ended)
 
     # ---- adding
 
-    def _add(
+    def add(
         self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None, row_limit: int, byte_limit: int
     ) -> None:
         is_small = rows.num_rows <= row_limit and rows.nbytes + pending.added_bytes <= byte_limit
@@ -165,23 +156,19 @@ class RowWriter:
     # ---- finding
 
     def _committed(
-        self, pending: PendingTable, columns: Sequence[Column], predicate: Predicate | None
-    ) -> list[tuple[pa.Table, Callable[[np.ndarray], np.ndarray]]]:
-        """Return the committed rows still live in the transaction, each part with what ends chosen rows of it."""
-        if pending.before is None:
-            return []
-        listing = list_table(self.database, pending.table, self.base, columns, predicate)
-        parts: list[tuple[pa.Table, Callable[[np.ndarray], np.ndarray]]] = []
-        for inlined in listing.inlined:
-            ended = np.fromiter(pending.inlined_ends.get(inlined.table.name, ()), np.int64)
-            keep = np.flatnonzero(~np.isin(inlined.row_ids, ended))
-            row_ids = inlined.row_ids[keep]
-            parts.append((_taken(inlined.rows, keep), _inlined_ender(pending, inlined.table.name, row_ids)))
-        for part in read_file_parts(self.storage, listing, columns, self.base):
-            keep = np.flatnonzero(~np.isin(part.positions, _known(pending, part.file)))
-            ender = _file_ender(pending, part.file, part.positions[keep], part.row_ids[keep])
-            parts.append((_taken(part.rows, keep), ender))
-        return parts
+        self,
+        pending: PendingTable,
+        columns: Sequence[Column],
+        predicate: Predicate | None,
+        *,
+        with_row_ids: bool = False,
+    ) -> CommittedRows:
+        """Return the committed rows that match; a table that the transaction created has none."""
+        request = RowRequest.of(pending.table, self.base, columns, predicate)
+        request = replace(request, with_row_ids=with_row_ids, with_positions=True)
+        is_new = pending.before is None
+        listing = Listing((), ()) if is_new else list_table(self.database, pending.table, request)
+        return CommittedRows(self.storage, pending, request, listing)
 
     def _change_own(self, pending: PendingTable, predicate: Predicate | None, change: Change | None) -> int:
         """Delete (no change given) or update matching rows among those that the transaction added."""
@@ -223,6 +210,35 @@ class RowWriter:
         return rows.select([c.name for c in table.columns]), row_ids
 
 
+class _NewVersions:
+    """New versions of rows, which keep their row ids: few are inlined, many are written as they come."""
+
+    def __init__(self, writer: RowWriter, pending: PendingTable) -> None:
+        self._writer = writer
+        self._pending = pending
+        self._rows: list[pa.Table] = []
+        self._row_ids: list[np.ndarray] = []
+        self._held_bytes = 0
+        self._has_files = False
+
+    def add(self, rows: pa.Table, row_ids: np.ndarray) -> None:
+        self._rows.append(rows)
+        self._row_ids.append(row_ids)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes >= HELD_BYTES:
+            self._has_files = True
+            self.finish()
+
+    def finish(self) -> None:
+        """Add what is still held."""
+        if not self._rows:
+            return
+        rows, row_ids = pa.concat_tables(self._rows), np.concatenate(self._row_ids)
+        row_limit = 0 if self._has_files else self._pending.options.row_limit
+        self._writer.add(self._pending, rows, row_ids, row_limit, INLINE_BYTES)
+        self._rows, self._row_ids, self._held_bytes = [], [], 0
+
+
 def file_layout(table: TableVersion, options: TableOptions) -> FileLayout:
     """Return how files of a table are laid out; it travels to executors."""
     internal = find_internal_name(table.columns)
@@ -234,35 +250,6 @@ def file_layout(table: TableVersion, options: TableOptions) -> FileLayout:
         )
     partitioning = table.partitioning if table.partitioning and table.partitioning.keys else None
     return FileLayout(table.directory, table.columns, partitioning, table.sort_order, options.files)
-
-
-def _known(pending: PendingTable, file: DataFile) -> np.ndarray:
-    return pending.deleted.get(file.data_file_id, (file, np.empty(0, np.int64)))[1]
-
-
-def _taken(rows: pa.Table, indices: np.ndarray) -> pa.Table:
-    """Take rows; of a table without columns too, where Arrow's own `take` forgets how many there are."""
-    return rows.take(indices) if rows.num_columns else rows.slice(0, len(indices))
-
-
-def _inlined_ender(pending: PendingTable, name: str, row_ids: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    def end(hits: np.ndarray) -> np.ndarray:
-        ended: np.ndarray = row_ids[hits]
-        pending.end_inlined(name, ended)
-        return ended
-
-    return end
-
-
-def _file_ender(
-    pending: PendingTable, file: DataFile, positions: np.ndarray, row_ids: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
-    def end(hits: np.ndarray) -> np.ndarray:
-        pending.delete_positions(file, positions[hits])
-        ended: np.ndarray = row_ids[hits]
-        return ended
-
-    return end
 
 
 def _others(count: int, hits: np.ndarray) -> np.ndarray:

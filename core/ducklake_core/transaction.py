@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
+import numpy as np
 import pyarrow as pa
 
 from ducklake_core.arrow_input import to_table
@@ -36,6 +37,7 @@ from ducklake_core.plan.evolution import AddColumn, EvolutionStep, PromoteColumn
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
+from ducklake_core.read.positions import RowPositions
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.names import join_table_name, quoted, split_path
 from ducklake_core.spec.types import build_columns
@@ -194,7 +196,13 @@ class Transaction:
 
     def delete_positions(self, table: str, data_file_id: int, positions: Sequence[int]) -> int:
         """Delete rows of one data file by their positions in it; return how many were live."""
-        return self._rows.delete_positions(self._table(table), DataFileId(data_file_id), positions)
+        found = RowPositions()
+        found.add_of_file(DataFileId(data_file_id), np.asarray(positions, dtype=np.int64))
+        return self.end_rows(table, found)
+
+    def end_rows(self, table: str, positions: RowPositions) -> int:
+        """Delete rows by where they are at the base, as a read `with_positions` tells; return how many were live."""
+        return self._rows.end_rows(self._table(table), positions)
 
     def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> int:
         """Set columns of the rows that match to Python values or `pyarrow.compute` expressions; return their number."""

@@ -23,12 +23,14 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, UnreadableFile
+from ducklake_core.files.delete_files import dropped_positions
 from ducklake_core.files.field_match import Constant, Found, Source, field_id, match_fields
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.plan.definition import find_column
 from ducklake_core.read.listing import Listing, list_table
-from ducklake_core.read.rows import dropped_positions
+from ducklake_core.read.request import RowRequest
+from ducklake_core.read.rows import read_rows
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import arrow_schema
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
@@ -76,14 +78,15 @@ def native_table(
         found = lake.table(table, versionAsOf)
         version, snapshot = found.version, found.snapshot.snapshot_id
         chosen = version.columns if columns is None else tuple(find_column(version, [name]) for name in columns)
-        listing = list_table(lake.database, version, snapshot, chosen, None)
+        request = RowRequest.of(version, snapshot, chosen, None)
+        listing = list_table(lake.database, version, request)
         footers = _read_footers(lake.storage, listing.files, chosen)
         reasons = [*_reasons(listing, chosen, snapshot), *(reason for footer in footers for reason in footer.reasons)]
         if reasons:
             raise _refusal(version.qualified_name, reasons)
         frames = list(_scans(spark, lake.storage, footers, chosen, snapshot))
-    inlined = [part.rows for part in listing.inlined if part.rows.num_rows]
-    if inlined or not frames:
+    inlined = read_rows(lake.storage, Listing((), listing.inlined), request)
+    if inlined.num_rows or not frames:
         frames.append(_inlined(spark, inlined, chosen))
     return reduce(DataFrame.union, frames)
 
@@ -212,8 +215,8 @@ def _deleted(storage: Storage, files: Sequence[DataFile], snapshot: SnapshotId) 
     return pa.table({"name": names.take(pa.array(indices)), "position": np.concatenate(positions)})
 
 
-def _inlined(spark: SparkSession, rows: Sequence[pa.Table], columns: Sequence[Column]) -> DataFrame:
+def _inlined(spark: SparkSession, rows: pa.Table, columns: Sequence[Column]) -> DataFrame:
     batches = SparkBatches.of(columns)
     schema = arrow_schema(columns)
-    converted = [batches.convert(batch) for table in rows for batch in table.cast(schema).to_batches()]
+    converted = [batches.convert(batch) for batch in rows.cast(schema).to_batches()]
     return spark.createDataFrame(pa.Table.from_batches(converted, batches.schema), spark_schema(columns))

@@ -12,7 +12,8 @@ from ducklake_core import Lake
 from ducklake_core.catalog.postgres import page_reader
 from ducklake_core.errors import InvalidInput
 from ducklake_core.files.parquet_writer import write_data_files
-from ducklake_core.read.slices import SliceLimits, read_slice
+from ducklake_core.read.sharing import SliceLimits
+from ducklake_core.read.slices import read_slice
 from ducklake_core.row_writes import file_layout
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.text_repair import warn_of_invalid_text

@@ -9,7 +9,9 @@ import pytest
 from ducklake_core import Lake, Table
 from ducklake_core.errors import ObjectNotFound, TransientError, UnreadableFile
 from ducklake_core.plan.filter_sql import parse_filter
-from ducklake_core.read.slices import CatalogRows, FileRows, ShippedRows, Slice, SliceLimits, read_slice
+from ducklake_core.read.parts import CatalogRows, FileRows, ShippedRows
+from ducklake_core.read.sharing import SliceLimits
+from ducklake_core.read.slices import Slice, read_slice
 from tests.fixtures import databases
 from tests.fixtures.catalogs import Catalog
 

@@ -21,7 +21,8 @@ from ducklake_core.feed.history import History, find_gap, gap_error, history_of
 from ducklake_core.feed.sizes import ChangeSize, change_sizes
 from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
 from ducklake_core.model import Column, SnapshotId, SnapshotSpan, TableVersion
-from ducklake_core.read.listing import as_table_columns, ask_catalog
+from ducklake_core.read.inlined import as_table_columns
+from ducklake_core.read.listing import ask_catalog
 from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS
 
 

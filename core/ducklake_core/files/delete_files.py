@@ -23,7 +23,7 @@ from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.parquet_reader import decryption_of, explain
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
-from ducklake_core.model import DeleteFile, NewDeleteFile, ReplacedFile, SnapshotId
+from ducklake_core.model import DataFile, DeleteFile, NewDeleteFile, ReplacedFile, SnapshotId
 from ducklake_core.spec.paths import relative_to
 from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
 
@@ -57,6 +57,29 @@ def read_deletes(
     if snapshots is None or snapshot is None:
         return positions, snapshots
     return positions[snapshots <= snapshot], snapshots[snapshots <= snapshot]
+
+
+def dropped_positions(storage: Storage, file: DataFile, snapshot: SnapshotId) -> np.ndarray | None:
+    """Return the sorted positions of a data file that are deleted at a snapshot, None when there is none."""
+    inlined = np.asarray(file.inlined_deletes, dtype=np.int64)
+    found = [read_deletes(storage, delete_file, snapshot)[0] for delete_file in file.delete_files]
+    found += [inlined] if len(inlined) else []
+    if not found:
+        return None
+    return found[0] if len(found) == 1 else merged_positions(found)
+
+
+def merged_positions(positions: Sequence[np.ndarray]) -> np.ndarray:
+    """Return each position once, sorted. Those read from files are in order mostly; `numpy.unique` hashes them all."""
+    found = np.concatenate(positions) if len(positions) > 1 else positions[0]
+    later = np.diff(found)
+    if (later > 0).all():
+        return found
+    if (later < 0).any():
+        found = np.sort(found)
+        later = np.diff(found)
+    once: np.ndarray = found[np.concatenate([[True], later > 0])]
+    return once
 
 
 def read_all_deletes(storage: Storage, delete_files: Sequence[DeleteFile]) -> tuple[np.ndarray, np.ndarray]:

@@ -19,6 +19,18 @@ _WANTED_SLICES = 200  # where there is enough to read, so that a large cluster h
 
 
 @dataclass(frozen=True, slots=True)
+class SliceLimits:
+    """How a read is shared out. Inlined rows travel in slices up to these bounds. `count` None: by the bytes."""
+
+    shipped_rows: int = 100_000
+    shipped_bytes: int = 16 * 2**20
+    count: int | None = None
+
+
+DEFAULT_LIMITS = SliceLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class Extent:
     """Rows in an order, which can be cut apart at multiples of `grain` rows; `cost` is in bytes, more or less."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,9 +14,11 @@ from ducklake_core.model import Column, DataFile, Snapshot, TableVersion
 from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
-from ducklake_core.read.listing import Listing, list_table, needed_columns
+from ducklake_core.read.listing import ask_catalog, list_files, list_table
+from ducklake_core.read.request import RowRequest
 from ducklake_core.read.rows import count_rows, read_rows
-from ducklake_core.read.slices import DEFAULT_LIMITS, Slice, SliceLimits, plan_slices
+from ducklake_core.read.sharing import DEFAULT_LIMITS, SliceLimits
+from ducklake_core.read.slices import Slice, plan_slices
 from ducklake_core.spec.types import arrow_schema
 
 
@@ -37,41 +41,40 @@ class Table:
 
     def read(self, columns: Sequence[str] | None = None, filter: str | None = None) -> pa.Table:  # noqa: A002 # the word users know
         """Return the rows, of all columns or some, that match a filter such as `id > 3 AND name = 'x'`."""
-        projection = self.projection(columns)
-        predicate = self._predicate(filter)
-        needed = needed_columns(self.version, projection, predicate)
-        listing = self._list(needed, predicate)
-        rows = read_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
-        return rows.select([c.name for c in projection])
+        request = self._request(self.projection(columns), self._predicate(filter))
+        return read_rows(self._storage, list_table(self._database, self.version, request), request)
 
     def count(self, filter: str | None = None) -> int:  # noqa: A002 # the word users know
         """Return the number of rows that match; without a filter no data file is read if that can be helped."""
-        predicate = self._predicate(filter)
-        needed = needed_columns(self.version, (), predicate)
-        listing = self._list(needed, predicate)
-        return count_rows(self._storage, listing, needed, self.snapshot.snapshot_id, predicate)
+        request = self._request((), self._predicate(filter))
+        return count_rows(self._storage, list_table(self._database, self.version, request), request)
 
     def slices(
         self,
         columns: Sequence[str] | None = None,
         predicate: Predicate | None = None,
         limits: SliceLimits = DEFAULT_LIMITS,
+        *,
+        with_row_ids: bool = False,
+        with_positions: bool = False,
     ) -> list[Slice]:
         """Share the reading out: each row that matches is in exactly one slice; `slices.read_slice` reads one.
 
-        Slices pickle and can be read by other processes, elsewhere. Raises ObjectNotFound when the snapshot has
-        expired since the table was opened.
+        Slices pickle and can be read by other processes, elsewhere. `with_row_ids` and `with_positions` add columns
+        (`read.request`). Raises ObjectNotFound when the snapshot has expired since the table was opened.
         """
-        return plan_slices(
-            self._database, self._storage, self.version, self.snapshot, self.projection(columns), predicate, limits
-        )
+        request = self._request(self.projection(columns), predicate)
+        request = replace(request, with_row_ids=with_row_ids, with_positions=with_positions)
+        return plan_slices(self._database, self._storage, self.version, self.snapshot, request, limits)
 
     def files(self) -> tuple[DataFile, ...]:
         """Return the data files live at the snapshot."""
-        return self._list((), None).files
+        at = self.snapshot.snapshot_id
+        ask = partial(list_files, snapshot=at, predicate=None)
+        return tuple(ask_catalog(self._database, self.version, ask))
 
-    def _list(self, columns: Sequence[Column], predicate: Predicate | None) -> Listing:
-        return list_table(self._database, self.version, self.snapshot.snapshot_id, columns, predicate)
+    def _request(self, columns: Sequence[Column], predicate: Predicate | None) -> RowRequest:
+        return RowRequest.of(self.version, self.snapshot.snapshot_id, columns, predicate)
 
     def projection(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
         """Return the columns of some names, of all by default."""
