@@ -25,13 +25,14 @@ from ducklake_core.model import (
 from ducklake_core.plan.commit import HeadState
 from ducklake_core.plan.rebase import (
     Changes,
+    Drift,
     NeedsFiles,
     Rebased,
     Redefined,
     Refused,
+    find_drift,
     is_redefined,
     needs_changes,
-    needs_definitions,
     rebase,
 )
 from ducklake_core.plan.staged import InlinedEnd, InlinedRows, ReplacedDeletes, Staged, StagedTable, TableWrites
@@ -51,6 +52,7 @@ TABLE = TableVersion(
     inlined_tables=(InlinedTable("ducklake_inlined_data_3_2", 2, COLUMNS),),
 )
 BASE = Snapshot(SnapshotId(41), datetime(2026, 1, 1, tzinfo=UTC), 7, 12, 30)
+OLDER = replace(BASE, snapshot_id=SnapshotId(40))
 NEXT = replace(BASE, snapshot_id=SnapshotId(42))
 ALTERED = replace(NEXT, schema_version=8)
 APPEND = TableWrites(inlined=(InlinedRows(pa.table({"id": [5, 6]}), COLUMNS),))
@@ -84,44 +86,46 @@ def since(*texts: str) -> list[Changes]:
 
 
 @pytest.mark.parametrize(
-    ("writes", "found", "redefined", "definitions", "changes"),
+    ("writes", "found", "redefined", "drift", "changes"),
     [
-        pytest.param(APPEND, head(BASE), {}, False, False, id="nobody has committed"),
-        pytest.param(END, head(BASE), {}, False, False, id="nobody has committed, a delete"),
-        pytest.param(APPEND, head(NEXT), {}, False, False, id="append, same definitions"),
-        pytest.param(APPEND, head(ALTERED), {}, True, False, id="append, another table was altered"),
-        pytest.param(APPEND, head(ALTERED), {3: MOVED}, True, False, id="append, rows go elsewhere"),
-        pytest.param(APPEND, head(ALTERED), {3: WIDER}, True, True, id="append, other columns"),
-        pytest.param(APPEND, head(ALTERED), {3: None}, True, True, id="append, dropped"),
-        pytest.param(APPEND, head(NEXT, None), {}, True, False, id="append, the base has expired"),
-        pytest.param(END, head(NEXT), {}, False, True, id="delete, same definitions"),
-        pytest.param(END, head(ALTERED), {}, True, True, id="delete, another table was altered"),
-        pytest.param(APPEND, head(replace(BASE, snapshot_id=SnapshotId(40))), {}, False, False, id="restored"),
+        pytest.param(APPEND, head(BASE), {}, Drift.NONE, False, id="nobody has committed"),
+        pytest.param(END, head(BASE), {}, Drift.NONE, False, id="nobody has committed, a delete"),
+        pytest.param(APPEND, head(NEXT), {}, Drift.NONE, False, id="append, same definitions"),
+        pytest.param(APPEND, head(ALTERED), {}, Drift.DEFINITIONS, False, id="append, another table was altered"),
+        pytest.param(APPEND, head(ALTERED), {3: MOVED}, Drift.DEFINITIONS, False, id="append, rows go elsewhere"),
+        pytest.param(APPEND, head(ALTERED), {3: WIDER}, Drift.DEFINITIONS, True, id="append, other columns"),
+        pytest.param(APPEND, head(ALTERED), {3: None}, Drift.DEFINITIONS, True, id="append, dropped"),
+        pytest.param(APPEND, head(NEXT, None), {}, Drift.DEFINITIONS, False, id="append, the base has expired"),
+        pytest.param(END, head(NEXT), {}, Drift.ROWS, True, id="delete, same definitions"),
+        pytest.param(END, head(ALTERED), {}, Drift.DEFINITIONS, True, id="delete, another table was altered"),
+        pytest.param(
+            APPEND, head(replace(BASE, snapshot_id=SnapshotId(40))), {}, Drift.OTHER_LAKE, False, id="restored"
+        ),
     ],
 )
 def test_only_what_matters_is_asked_for(
-    writes: TableWrites, found: HeadState, redefined: Redefined, *, definitions: bool, changes: bool
+    writes: TableWrites, found: HeadState, redefined: Redefined, drift: Drift, *, changes: bool
 ) -> None:
-    assert needs_definitions(staged(writes), found) is definitions
-    assert needs_changes(staged(writes), found, redefined) is changes
+    assert find_drift(staged(writes), found) is drift
+    assert needs_changes(staged(writes), drift, redefined) is changes
 
 
 @pytest.mark.parametrize(
     ("writes", "found", "others"),
     [
-        pytest.param(APPEND, head(BASE), [], id="nobody has committed"),
-        pytest.param(APPEND, head(NEXT), [], id="append beside anything"),
+        pytest.param(APPEND, head(BASE), None, id="nobody has committed"),
+        pytest.param(APPEND, head(NEXT), None, id="append beside anything"),
         pytest.param(END, head(NEXT), since(INSERT), id="delete beside an insert"),
     ],
 )
-def test_changes_follow_as_they_are(writes: TableWrites, found: HeadState, others: Sequence[Changes]) -> None:
+def test_changes_follow_as_they_are(writes: TableWrites, found: HeadState, others: Sequence[Changes] | None) -> None:
     mine = staged(writes)
 
     assert rebase(mine, found, {}, others) == Rebased(mine)
 
 
 def test_new_rows_go_where_rows_go_now() -> None:
-    outcome = rebase(staged(APPEND), head(ALTERED), {TABLE.table_id: MOVED}, [])
+    outcome = rebase(staged(APPEND), head(ALTERED), {TABLE.table_id: MOVED}, None)
 
     assert isinstance(outcome, Rebased)
     [table] = outcome.staged.tables
@@ -138,10 +142,8 @@ def test_delete_files_that_name_another_snapshot_are_needed_anew() -> None:
 @pytest.mark.parametrize(
     ("writes", "found", "redefined", "others", "reason"),
     [
-        pytest.param(
-            APPEND, head(replace(BASE, snapshot_id=SnapshotId(40))), {}, [], "restored from a backup", id="older head"
-        ),
-        pytest.param(APPEND, head(NEXT, replace(BASE, next_file_id=31)), {}, [], "restored", id="another base"),
+        pytest.param(APPEND, head(OLDER), {}, None, "restored from a backup", id="older head"),
+        pytest.param(APPEND, head(NEXT, replace(BASE, next_file_id=31)), {}, None, "restored", id="another base"),
         pytest.param(END, head(NEXT), {}, [], "snapshots since then have expired", id="expired between"),
         pytest.param(END, head(NEXT), {}, since(DELETE), "'main.t' had rows deleted in snapshot 42", id="delete"),
         pytest.param(
@@ -151,7 +153,7 @@ def test_delete_files_that_name_another_snapshot_are_needed_anew() -> None:
     ],
 )
 def test_changes_that_cannot_follow_are_refused_with_the_reason(
-    writes: TableWrites, found: HeadState, redefined: Redefined, others: Sequence[Changes], reason: str
+    writes: TableWrites, found: HeadState, redefined: Redefined, others: Sequence[Changes] | None, reason: str
 ) -> None:
     outcome = rebase(staged(writes), found, redefined, others)
 

@@ -101,5 +101,5 @@ class Commit:
             self.in_doubt = False
 
     def end(self, result: CommitResult) -> CommitResult:
-        self.result = replace(result, attempts=self.attempts)
+        self.result = result if self.attempts == 1 else replace(result, attempts=self.attempts)
         return self.result

@@ -36,12 +36,13 @@ from ducklake_core.plan.commit import CommitPlan, HeadState, plan_commit
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.plan.rebase import (
     Changes,
+    Drift,
     NeedsFiles,
     Rebased,
     Refused,
+    find_drift,
     is_redefined,
     needs_changes,
-    needs_definitions,
     rebase,
 )
 from ducklake_core.plan.staged import CommitInfo, Staged
@@ -117,8 +118,9 @@ class Committer:
 
     def _rebase(self, session: Session, staged: Staged, head: HeadState) -> Rebased | NeedsFiles | Refused:
         """Ask for what others did, as far as it matters, and let the changes follow on it."""
-        redefined = self._redefined_tables(session, staged, head) if needs_definitions(staged, head) else {}
-        others = _changes_since(session, staged) if needs_changes(staged, head, redefined) else []
+        drift = find_drift(staged, head)
+        redefined = self._redefined_tables(session, staged, head) if drift is Drift.DEFINITIONS else {}
+        others = _changes_since(session, staged) if needs_changes(staged, drift, redefined) else None
         return rebase(staged, head, redefined, others)
 
     def _redefined_tables(

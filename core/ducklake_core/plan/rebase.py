@@ -1,13 +1,14 @@
 """Puts staged changes on a newer head than the one they were made on, or says why that cannot be. Pure.
 
 It is told what others did since: first the tables that they redefined, then, where that does not decide it, the
-changes of their snapshots. `needs_definitions` and `needs_changes` say whether these have to be asked for at all.
+changes of their snapshots. `find_drift` and `needs_changes` say whether these have to be asked for at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TypeAlias
 
 from ducklake_core.errors import CommitConflict
@@ -19,6 +20,15 @@ from ducklake_core.spec.changes import parse_changes
 
 Redefined: TypeAlias = Mapping[TableId, TableVersion | None]  # tables that have another definition now; None: dropped
 Changes: TypeAlias = tuple[SnapshotId, str | None]  # what a snapshot changed, as the catalog has it
+
+
+class Drift(Enum):
+    """How a head differs from the base that changes were made on."""
+
+    NONE = "none"  # in nothing that concerns them
+    ROWS = "rows"  # others changed rows, perhaps theirs
+    DEFINITIONS = "definitions"  # others changed definitions, perhaps those of their tables
+    OTHER_LAKE = "other lake"  # it does not follow on that base at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +59,28 @@ class Refused:
         return CommitConflict(message, snapshot_id=self.snapshot_id, base=self.base, is_flush=self.is_flush)
 
 
-def needs_definitions(staged: Staged, head: HeadState) -> bool:
-    """Tell whether it matters if tables were redefined since the base: the head's schema version is another one."""
-    if _is_other_lake(staged, head) or _is_same_head(staged, head):
-        return False
-    return head.base is None or head.snapshot.schema_version != staged.base.schema_version
+def find_drift(staged: Staged, head: HeadState) -> Drift:
+    """Return how the head differs from the base of the changes, as far as the two tell."""
+    if _is_other_lake(staged, head):
+        return Drift.OTHER_LAKE
+    if head.snapshot.snapshot_id == staged.base.snapshot_id:
+        return Drift.NONE
+    if head.base is None or head.snapshot.schema_version != staged.base.schema_version:
+        return Drift.DEFINITIONS
+    return Drift.NONE if staged.is_append_only else Drift.ROWS
 
 
-def needs_changes(staged: Staged, head: HeadState, redefined: Redefined) -> bool:
+def needs_changes(staged: Staged, drift: Drift, redefined: Redefined) -> bool:
     """Tell whether it matters what else others changed: new rows go wherever a table takes the same ones."""
-    if _is_other_lake(staged, head) or _is_same_head(staged, head):
-        return False
-    return not (staged.is_append_only and _take_same_rows(staged, redefined))
+    if drift is Drift.DEFINITIONS:
+        return not (staged.is_append_only and _take_same_rows(staged, redefined))
+    return drift is Drift.ROWS
 
 
 def rebase(
-    staged: Staged, head: HeadState, redefined: Redefined, others: Sequence[Changes]
+    staged: Staged, head: HeadState, redefined: Redefined, others: Sequence[Changes] | None
 ) -> Rebased | NeedsFiles | Refused:
-    """Return the changes as they follow on the head. `others`: the snapshots since their base, where they matter."""
+    """Return the changes as they follow on the head. `others`: all snapshots since their base; None: no matter."""
     if _is_other_lake(staged, head):
         return _refusal(
             staged,
@@ -74,7 +88,7 @@ def rebase(
             f"it is not the one that was read, the lake is at {head.snapshot.snapshot_id}, so its catalog was restored "
             "from a backup; begin again from what is there",
         )
-    if needs_changes(staged, head, redefined):
+    if others is not None:
         refused = _find_refusal(staged, head, redefined, others)
         if refused is not None:
             return refused
@@ -91,10 +105,6 @@ def is_redefined(before: TableVersion, now: TableVersion | None) -> bool:
 
 def _is_other_lake(staged: Staged, head: HeadState) -> bool:
     return head.snapshot.snapshot_id < staged.base.snapshot_id or head.base not in (None, staged.base)
-
-
-def _is_same_head(staged: Staged, head: HeadState) -> bool:
-    return head.snapshot.snapshot_id == staged.base.snapshot_id
 
 
 def _find_refusal(staged: Staged, head: HeadState, redefined: Redefined, others: Sequence[Changes]) -> Refused | None:
