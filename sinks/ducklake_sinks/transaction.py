@@ -9,24 +9,22 @@ from typing import Self, TypeAlias
 
 from pyspark.sql import DataFrame
 
-from ducklake_core import CommitResult, Transaction, faults
-from ducklake_core.errors import CommitConflict, InvalidInput
+from ducklake_core import CommitResult, faults
+from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import Event
 from ducklake_sinks.bad_rows import BatchInfo
 from ducklake_sinks.batch import BatchReader
+from ducklake_sinks.batch_commit import BatchCommit
 from ducklake_sinks.created_tables import CreatedTables
 from ducklake_sinks.destination import find_destination
 from ducklake_sinks.epoch import EpochStart
-from ducklake_sinks.events import BatchRebuilt
 from ducklake_sinks.modes.append import AppendMode
-from ducklake_sinks.modes.mode import Mode, OnConflict
+from ducklake_sinks.modes.mode import Mode
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.part import Part, Quarantine
 from ducklake_sinks.report import Stopwatch, failure_of, record_dead_letters, recorded_failure, report_of
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.table_setup import TableSetup
-
-MAX_REBUILDS = 4
 
 MakeMode: TypeAlias = Callable[[TableSetup, SinkOptions, Quarantine], Mode]
 
@@ -45,9 +43,9 @@ class SinkTransaction:
         self._setup = TableSetup(runtime.lake, options, runtime.definitions, runtime.tables)
         quarantine = Quarantine(options.dead_letters if options.quarantines else None, self._batch_info())
         self._mode = make_mode(self._setup, options, quarantine)
-        self._reader = BatchReader(runtime, start.query, quarantine, self._setup, self._open_core, self._stopwatch)
+        self._commit = BatchCommit(runtime, start, self._mode, self._setup)
+        self._reader = BatchReader(runtime, start.query, quarantine, self._setup, self._commit.open, self._stopwatch)
         self._parts: list[Part] = []
-        self._core: Transaction | None = None
         self._named: str | None = None  # the table that rows were meant for last
         self._has_ended = False
         self.result: CommitResult | None = None
@@ -100,89 +98,24 @@ class SinkTransaction:
     def discard(self) -> None:
         """End the transaction and remove the files that were written for it."""
         self._has_ended = True
-        if self._core is not None:
-            self._core.discard()
+        self._commit.discard()
         for part in self._parts:
             part.written(self._runtime.lake.storage).remove()
-
-    # ---- the commit
 
     def _commit_or_discard(self) -> CommitResult:
         """Commit; whatever fails, an interrupt too, leaves no file behind, nor does an epoch that another run has."""
         with ExitStack() as stack:
             stack.callback(self._discard_unless_in_doubt)
             with recorded_failure(self._runtime.recorder, self._failed), self._stopwatch.phase("commit"):
-                result = self._commit()
+                result = self._commit.run(self._parts)
                 self._runtime.gate.check(self._started, result)
             if not result.replayed:
                 stack.pop_all()
         return result
 
     def _discard_unless_in_doubt(self) -> None:
-        if self._core is None or not self._core.in_doubt:  # else the snapshot may exist: its files must stay
+        if not self._commit.in_doubt:  # else the snapshot may exist: its files must stay
             self.discard()
-
-    def _commit(self) -> CommitResult:
-        """Commit; where another writer has changed a table meanwhile, stage everything anew, a few times at most."""
-        core = self._core = self._filled_core()
-        for _ in range(MAX_REBUILDS):
-            places = self._places_of_files(core)
-            try:
-                return core.commit()
-            except CommitConflict as error:
-                if self._must_give_up(error, core):
-                    raise
-                core = self._rebuild_after(error)
-                if self._places_of_files(core) != places:
-                    core.discard()
-                    raise
-                self._core = core
-        return core.commit()
-
-    def _must_give_up(self, error: CommitConflict, core: Transaction) -> bool:
-        """Tell whether a conflict is the batch's error; files that a snapshot may have must not get another."""
-        return self._mode.on_conflict(error) is OnConflict.GIVE_UP or (self._has_files and core.in_doubt)
-
-    def _rebuild_after(self, error: CommitConflict) -> Transaction:
-        self._runtime.definitions.expire()
-        self._runtime.recorder.record(BatchRebuilt(self._started.names, error))
-        return self._build()
-
-    @property
-    def _has_files(self) -> bool:
-        return any(part.files for part in self._parts)
-
-    def _filled_core(self) -> Transaction:
-        """Return the lake's transaction with all parts: the one that files were written for, where there are some."""
-        if self._core is None or not self._has_files:
-            return self._build()
-        self._fill(self._core)
-        return self._core
-
-    def _open_core(self) -> Transaction:
-        self._core = self._core or self._runtime.begin_transaction(self._started)
-        return self._core
-
-    def _build(self) -> Transaction:
-        self._setup.created.clear()  # by a transaction that will not be committed
-        core = self._runtime.begin_transaction(self._started)
-        with ExitStack() as stack:
-            stack.callback(core.discard)  # of files that it has written, whatever comes between
-            self._fill(core)
-            stack.pop_all()
-        return core
-
-    def _fill(self, core: Transaction) -> None:
-        self._mode.prepare(core, self._parts)
-        for part in self._parts:
-            self._mode.stage(core, part)
-
-    def _places_of_files(self, core: Transaction) -> list[tuple[object, ...]]:
-        """Return what files that are written rest on, of the tables that they are for."""
-        layouts = [core.file_layout(part.table) for part in self._parts if part.files]
-        return [(layout.directory, layout.columns, layout.partitioning) for layout in layouts]
-
-    # ---- afterwards
 
     def _finish(self, result: CommitResult) -> None:
         """Do what follows on a commit, for tables that are new and rows that are inlined, and report the batch."""
@@ -193,8 +126,8 @@ class SinkTransaction:
         else:
             runtime.gate.remember(start)
         added = {}
-        if self._core is not None and result.snapshot is not None:
-            added = self._core.added()
+        if self._commit.core is not None and result.snapshot is not None:
+            added = self._commit.core.added()
             created.configure(self._setup.created, is_repeated=start.epoch is not None)
         runtime.note_inlined(added)
         dead_letters = [] if result.replayed else self._mode.dead_letters  # else another run has kept them aside

@@ -12,8 +12,8 @@ from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.errors import CommitConflict
 from ducklake_core.observe import Event
 from ducklake_sinks import FlushPolicy
+from ducklake_sinks.batch_commit import MAX_REBUILDS
 from ducklake_sinks.events import BatchRebuilt
-from ducklake_sinks.transaction import MAX_REBUILDS
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.faults import at_fault
