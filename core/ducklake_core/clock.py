@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias
+
+Now: TypeAlias = Callable[[], datetime]  # tells the time of day, in UTC
 
 
 def utc_now() -> datetime:
@@ -16,7 +19,7 @@ def utc_now() -> datetime:
 class Clock:
     """`now` is the time of day, in UTC; `seconds` only ever grows and is for differences; `sleep` waits so long."""
 
-    now: Callable[[], datetime] = utc_now
+    now: Now = utc_now
     seconds: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ducklake_core import Lake
-from ducklake_core.clock import utc_now
+from ducklake_core.clock import Now, utc_now
 from ducklake_core.errors import NoLakeFound, ObjectNotFound, TerminalError
 from ducklake_core.log_lines import FailureCounts
 from ducklake_core.observe import LOG_RECORDER, Recorder
@@ -60,7 +60,7 @@ class FlushGovernor:
         policy: FlushPolicy,
         open_lake: Callable[[], Lake],
         find_tables: Callable[[Lake, str | None], Iterable[str]] = lambda _, __: (),
-        clock: Callable[[], datetime] = utc_now,
+        clock: Now = utc_now,
         recorder: Recorder = LOG_RECORDER,
         rests: Rests = Rests(),  # noqa: B008 # frozen
     ) -> None:

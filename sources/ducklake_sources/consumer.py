@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ducklake_core.clock import Now
 from ducklake_core.model import Consumer, SnapshotId
-from ducklake_sources.clocks import Clock
 from ducklake_sources.offsets import FeedOffset
 from ducklake_sources.source_feed import SourceFeed
 
@@ -15,7 +15,7 @@ _HEARTBEATS_PER_EXPIRATION = 20
 class ConsumerRecord:
     """The record of one consumer; without a consumerId there is none, and nothing is written."""
 
-    def __init__(self, source: SourceFeed, clock: Clock) -> None:
+    def __init__(self, source: SourceFeed, clock: Now) -> None:
         self._source = source
         self._clock = clock
         self._recorded: SnapshotId | None = None

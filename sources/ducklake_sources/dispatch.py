@@ -12,12 +12,12 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from ducklake_core import Table
+from ducklake_core.clock import Now, utc_now
 from ducklake_core.model import Column
 from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_sources.change_reader import ChangeReader
-from ducklake_sources.clocks import Clock, utc_now
 from ducklake_sources.feed_schema import check_schema, is_feed, schema_of_feed
 from ducklake_sources.options import SourceOptions, check_change_read, check_stream, check_table_read, parse_options
 from ducklake_sources.source_feed import open_lake
@@ -51,7 +51,7 @@ def make_reader(given: Mapping[str, str], table: Table | None, schema: StructTyp
     return kind(table, chosen_columns(options, table), chosen_rows(options, table))
 
 
-def make_stream_reader(given: Mapping[str, str], schema: StructType, clock: Clock = utc_now) -> DataSourceStreamReader:
+def make_stream_reader(given: Mapping[str, str], schema: StructType, clock: Now = utc_now) -> DataSourceStreamReader:
     options = parse_options(given)
     check_stream(options)
     return DuckLakeStreamReader(options, schema, clock)

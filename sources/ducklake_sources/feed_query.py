@@ -13,6 +13,7 @@ from datetime import timedelta
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import InputPartition
 
+from ducklake_core.clock import Now, utc_now
 from ducklake_core.errors import ObjectNotFound, OffsetMismatch
 from ducklake_core.feed.history import History, TableSnapshot, find_gap, gap_error
 from ducklake_core.feed.listing import FeedRequest, ListedChanges
@@ -28,7 +29,6 @@ from ducklake_sources.admission import (
     rows_changed_error,
     up_to_change,
 )
-from ducklake_sources.clocks import Clock, utc_now
 from ducklake_sources.consumer import ConsumerRecord
 from ducklake_sources.feed_schema import (
     FeedColumns,
@@ -58,7 +58,7 @@ _NO_SNAPSHOT = SnapshotId(-1)
 class FeedQuery:
     """One query, from its first offset to its stop."""
 
-    def __init__(self, options: SourceOptions, schema: T.StructType, clock: Clock = utc_now) -> None:
+    def __init__(self, options: SourceOptions, schema: T.StructType, clock: Now = utc_now) -> None:
         self._options = options
         self._source = SourceFeed(options)
         with ExitStack() as on_error:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ducklake_sources.clocks import Clock, utc_now
+from ducklake_core.clock import Now, utc_now
 from ducklake_sources.feed_query import FeedQuery
 from ducklake_sources.offsets import FeedOffset
 from ducklake_sources.options import SourceOptions
@@ -23,7 +23,7 @@ from ducklake_sources.spark_versions import AvailableNow, is_unlimited, read_lim
 class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc] # by Spark's version
     """Reads what each snapshot has changed, in order, every one exactly once."""
 
-    def __init__(self, options: SourceOptions, schema: T.StructType, clock: Clock = utc_now) -> None:
+    def __init__(self, options: SourceOptions, schema: T.StructType, clock: Now = utc_now) -> None:
         self._options = options
         self._schema = schema
         self._clock = clock
