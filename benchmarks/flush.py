@@ -23,6 +23,7 @@ from sqlalchemy import text
 from benchmarks.contenders import TABLE, Place, Places, make_lake
 from benchmarks.readings import make_readings
 from ducklake_core import Lake
+from ducklake_core.catalog.postgres.session import on_postgres
 from ducklake_core.catalog.session import Statement
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import run_postgres
@@ -86,9 +87,12 @@ def _fill(lakes: Sequence[Lake], rows: int) -> None:
             lake.append(TABLE, readings)
 
 
+_ALL_ROWS = Statement(text(f"SELECT * FROM {_INLINED}"))
+
+
 def _server_alone(lake: Lake) -> float:
     start = time.perf_counter()
-    with lake.database.read() as session, session.copy_out(Statement(text(f"SELECT * FROM {_INLINED}"))) as messages:
+    with lake.database.read() as session, on_postgres(session).copy_out(_ALL_ROWS) as messages:
         deque(messages, maxlen=0)
     with lake.database.write() as session:
         session.write_and_commit([Statement(text(f"DELETE FROM {_INLINED}"))])

@@ -15,6 +15,7 @@ pytest_plugins = [
     "tests.fixtures.ingests",
     "tests.fixtures.pulls",
     "tests.fixtures.lives",
+    "tests.fixtures.other_database",
 ]
 
 # Time limits belong to pytest-timeout: a step that starts DuckDB or PostgreSQL is slow the first time only.

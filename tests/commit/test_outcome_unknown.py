@@ -13,6 +13,8 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.catalog.commit import CommitResult
+from ducklake_core.catalog.postgres.session import PostgresSession
+from ducklake_core.catalog.session import Statement
 from ducklake_core.clock import Clock, utc_now
 from ducklake_core.errors import CatalogError, CommitOutcomeUnknown
 from ducklake_core.model import Epoch, Snapshot
@@ -376,7 +378,7 @@ def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: Postgres
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ducklake_core.catalog.session.Session._write_pipelined", landing_then(interrupt))
+        patch.setattr(PostgresSession, "_write_pipelined", landing_then(interrupt))
         with pytest.raises(KeyboardInterrupt):
             transaction.commit()
 
@@ -385,13 +387,13 @@ def test_interrupt_while_waiting_for_the_reply_removes_no_file(catalog: Postgres
 
 
 def landing_then(act: Callable[[], None]) -> Callable[..., None]:
-    """Return `Session._write_pipelined`, but with something happening right after its COMMIT."""
-    from ducklake_core.catalog.session import Session, Statement  # noqa: PLC0415 # the unpatched one
+    """Return `PostgresSession._write_pipelined`, but with something happening right after its COMMIT."""
+    write = PostgresSession._write_pipelined
 
-    write = Session._write_pipelined
-
-    def write_then_act(self: Session, statements: Sequence[Statement], then: Callable[[], Sequence[Statement]]) -> None:
-        write(self, statements, then)
+    def write_then_act(
+        self: PostgresSession, statements: Sequence[Statement], and_then: Callable[[], Sequence[Statement]]
+    ) -> None:
+        write(self, statements, and_then)
         act()
 
     return write_then_act

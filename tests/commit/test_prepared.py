@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from ducklake_core import Lake
 from ducklake_core.catalog.postgres import wire
+from ducklake_core.catalog.postgres.session import on_postgres
 from ducklake_core.catalog.session import Statement
 from ducklake_core.errors import CatalogUnavailable
 from tests.fixtures.postgres import PostgresDatabase
@@ -31,7 +32,7 @@ def test_statements_are_prepared_once(lake: Lake) -> None:
 
 
 def test_no_more_are_kept_than_the_limit_and_one_exchange(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MOST_PREPARED", 3)
+    monkeypatch.setattr(wire, "MAX_PREPARED", 3)
 
     for number in range(5):
         lake.append("t", {"id": [number]})
@@ -43,7 +44,7 @@ def test_no_more_are_kept_than_the_limit_and_one_exchange(lake: Lake, monkeypatc
 def test_statements_of_an_aborted_transaction_are_prepared_again(lake: Lake) -> None:
     lake.append("t", {"id": [1]})
     with lake.database.write() as session:
-        session.driver.execute("SELECT 1")  # ends without COMMIT: rolled back
+        on_postgres(session).driver.execute("SELECT 1")  # ends without COMMIT: rolled back
         session.begin()
 
     lake.append("t", {"id": [2]})
@@ -66,7 +67,7 @@ def test_statements_that_the_server_does_not_know_are_sent_again(lake: Lake) -> 
     for number in range(3):
         lake.append("t", {"id": [number]})
     with lake.database.read() as session:
-        session.driver.execute("DEALLOCATE ALL")
+        on_postgres(session).driver.execute("DEALLOCATE ALL")
 
     result = lake.append("t", {"id": [3]})
 
@@ -84,7 +85,7 @@ def test_statements_unknown_in_the_midst_of_a_transaction_end_it(lake: Lake) -> 
     def forget_and_ask() -> None:
         with lake.database.read() as session:
             session.begin()
-            session.driver.execute("DEALLOCATE ALL")
+            on_postgres(session).driver.execute("DEALLOCATE ALL")
             session.run([question])
 
     with pytest.raises(CatalogUnavailable):
@@ -96,9 +97,9 @@ def test_statements_unknown_in_the_midst_of_a_transaction_end_it(lake: Lake) -> 
 
 def test_only_our_own_are_forgotten(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a pooler that is not seen, another client has prepared some on the same connection."""
-    monkeypatch.setattr(wire, "MOST_PREPARED", 3)
+    monkeypatch.setattr(wire, "MAX_PREPARED", 3)
     with lake.database.read() as session:
-        session.driver.execute("PREPARE another AS SELECT 1")
+        on_postgres(session).driver.execute("PREPARE another AS SELECT 1")
 
     for number in range(3):
         lake.append("t", {"id": [number]})
@@ -121,5 +122,5 @@ NAMES = ("snapshot_id", "snapshot_time", "schema_version", "next_catalog_id", "n
 def names(lake: Lake) -> list[str]:
     """Return what the lake's only connection has prepared; the question itself is not."""
     with lake.database.read() as session:
-        rows = session.driver.execute("SELECT name FROM pg_prepared_statements").fetchall()
+        rows = on_postgres(session).driver.execute("SELECT name FROM pg_prepared_statements").fetchall()
         return sorted(row[0] for row in rows)

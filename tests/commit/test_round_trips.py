@@ -81,7 +81,7 @@ def test_statements_of_a_large_inlined_append_are_these(proxy: Proxy, lake: Lake
 
 
 def test_server_without_arrays_of_rows_gets_a_copy(proxy: Proxy, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ducklake_core.catalog.session.FIRST_WITH_ROW_ARRAYS", 10**9)
+    monkeypatch.setattr("ducklake_core.catalog.postgres.inlined.FIRST_WITH_ROW_ARRAYS", 10**9)
     before = lake.table("t").count()
     proxy.forget_counts()
 

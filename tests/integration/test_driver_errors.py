@@ -9,8 +9,10 @@ import psycopg
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.catalog.driver_errors import SQLITE_CODES, SQLSTATES, Fault, meaning_of
+from ducklake_core.catalog.dbapi.sqlite_errors import SQLITE_CODES
+from ducklake_core.catalog.driver_errors import Fault
 from ducklake_core.catalog.postgres.connections import has_wrong_parameter
+from ducklake_core.catalog.postgres.errors import SQLSTATES, meaning_of
 from ducklake_core.errors import CatalogError, CatalogForbidden, CatalogUnavailable, DuckLakeError, InvalidInput
 from tests.fixtures.postgres import HOST, PostgresServer, run_postgres
 

@@ -223,7 +223,7 @@ def test_flush_mends_it_and_duckdb_reads_the_table_again(poisoned: Lake, catalog
 def test_flush_by_pages_mends_it(
     poisoned: Lake, catalog: Catalog, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_reader, "LEAST_PAGES", 1)
+    monkeypatch.setattr(page_reader, "MIN_PAGES", 1)
 
     poisoned.flush_inlined("t")
 

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.catalog.postgres.session import on_postgres
 from ducklake_core.errors import UnsupportedFormatVersion
 from ducklake_core.model import Consumer, Epoch, SnapshotId
 from ducklake_core.spec.versions import CURRENT
@@ -158,7 +159,7 @@ def test_read_whose_transaction_is_older_than_the_migration_is_refused(
     with pytest.raises(UnsupportedFormatVersion), postgres_lake.database.read() as session:  # noqa: PT012 # see above
         session.begin()
         migrate(PostgresCatalog(postgres_database, ""))
-        session.driver.execute(f"SELECT row_id FROM {table.inlined_tables[0].name}")
+        on_postgres(session).driver.execute(f"SELECT row_id FROM {table.inlined_tables[0].name}")
 
 
 def test_definition_that_is_committed_during_a_migration_makes_one_of_them_fail(

@@ -12,6 +12,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.catalog.inlined_reader import read_row_versions
 from ducklake_core.catalog.postgres import page_reader
+from ducklake_core.catalog.postgres.session import on_postgres
 from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.files.flush_writer import FlushWriter
 from ducklake_core.spec.text import to_text
@@ -33,7 +34,7 @@ def read(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, *, by_pages: bool, chunk_bytes: int = SMALL_CHUNK
 ) -> tuple[list[RowVersions], list[tuple[object, ...]]]:
     """Return the chunks of table t, and the texts of all its row versions with their numbers."""
-    monkeypatch.setattr(page_reader, "LEAST_PAGES", 1 if by_pages else 2**31)
+    monkeypatch.setattr(page_reader, "MIN_PAGES", 1 if by_pages else 2**31)
     [inlined] = lake.table("t").version.inlined_tables
     head = lake.snapshots()[-1].snapshot_id
     chunks = list(read_row_versions(lake.database, inlined, head, chunk_bytes))
@@ -177,10 +178,10 @@ def test_large_values_are_not_read_by_pages(lake: Lake, monkeypatch: pytest.Monk
     lake.create_table("t", {"s": "blob"})
     noise = np.random.default_rng(1).bytes(20_000)
     lake.append("t", {"s": [noise] * 20})
-    monkeypatch.setattr(page_reader, "LEAST_PAGES", 1)
+    monkeypatch.setattr(page_reader, "MIN_PAGES", 1)
 
     with lake.database.read() as session:
-        assert page_reader.count_pages(session, "ducklake_inlined_data_1_1", 1) == 0
+        assert page_reader.count_pages(on_postgres(session), "ducklake_inlined_data_1_1", 1) == 0
     same_both_ways(lake, monkeypatch)
 
 
@@ -204,7 +205,7 @@ def test_blocks_follow_what_pages_hold(step: int, block_bytes: int, expected: in
 
 
 def test_a_flush_by_pages_leaves_what_a_reader_sees(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_reader, "LEAST_PAGES", 1)
+    monkeypatch.setattr(page_reader, "MIN_PAGES", 1)
     lake.create_table("t", {"i": "int64", "s": "varchar"})
     for batch in range(4):
         lake.append("t", pa.table({"i": range(1000 * batch, 1000 * batch + 1000), "s": ["x" * 100] * 1000}))
@@ -223,7 +224,7 @@ def test_a_flush_by_pages_leaves_what_a_reader_sees(lake: Lake, monkeypatch: pyt
 def test_a_write_that_fails_is_what_is_told_and_ends_the_read(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, *, by_pages: bool
 ) -> None:
-    monkeypatch.setattr(page_reader, "LEAST_PAGES", 1 if by_pages else 2**31)
+    monkeypatch.setattr(page_reader, "MIN_PAGES", 1 if by_pages else 2**31)
     lake.create_table("t", {"i": "int64", "s": "varchar"})
     lake.append("t", pa.table({"i": range(20_000), "s": ["x" * 100] * 20_000}))
     write = FlushWriter.write

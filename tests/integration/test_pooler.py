@@ -10,6 +10,7 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.catalog.postgres import wire
+from ducklake_core.catalog.postgres.session import on_postgres
 from ducklake_core.errors import CatalogError, CatalogForbidden, DuckLakeError
 from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
 from tests.fixtures.pooler import Pooling, run_pooler
@@ -90,7 +91,7 @@ def test_nothing_is_prepared_behind_a_pooler(pooled: PostgresDatabase, tmp_path:
 
         with lake.database.read() as session:
             session.begin()
-            prepared = session.driver.execute("SELECT count(*) FROM pg_prepared_statements").fetchall()
+            prepared = on_postgres(session).driver.execute("SELECT count(*) FROM pg_prepared_statements").fetchall()
 
     assert prepared == [(0,)]
 

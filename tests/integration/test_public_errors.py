@@ -3,14 +3,15 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 import psycopg
 import pytest
 
 from ducklake_core import Epoch, Lake
-from ducklake_core.catalog.session import Session
+from ducklake_core.catalog.dbapi.sqlite import SqliteSession
+from ducklake_core.catalog.postgres.session import PostgresSession
 from ducklake_core.errors import DuckLakeError
 from ducklake_core.model import Consumer
 from tests.fixtures.catalogs import Catalog
@@ -137,6 +138,7 @@ def failing_at(number: int, error: Exception) -> Iterator[list[str]]:
         return counted
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in CALLS:
-            patch.setattr(Session, name, fails(name, getattr(Session, name)))
+        for session, name in product((PostgresSession, SqliteSession), CALLS):
+            if hasattr(session, name):
+                patch.setattr(session, name, fails(name, getattr(session, name)))
         yield failed

@@ -6,13 +6,14 @@ import pytest
 from sqlalchemy import text
 
 from ducklake_core import Lake
+from ducklake_core.catalog.postgres.session import on_postgres
 from ducklake_core.catalog.session import Statement
 from ducklake_core.errors import CatalogError
 from tests.fixtures.postgres import PostgresDatabase
 
 
 def copied_bytes(lake: Lake, query: str) -> int:
-    with lake.database.read() as session, session.copy_out(Statement(text(query))) as messages:
+    with lake.database.read() as session, on_postgres(session).copy_out(Statement(text(query))) as messages:
         return sum(map(len, messages))
 
 

@@ -246,10 +246,10 @@ def test_a_chunk_of_large_rows_is_not_larger_than_asked_for() -> None:
 def test_more_bytes_than_arrow_has_offsets_for(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = copy_buffer([encode_column(pa.array(["x" * 1000, "y" * 3000]), column_of("varchar"))])
     messages = [encoded[: 19 + 1006], encoded[19 + 1006 : -2], encoded[-2:]]
-    monkeypatch.setattr("ducklake_core.catalog.postgres.copy_decode._MOST_BYTES", 4500)
+    monkeypatch.setattr("ducklake_core.catalog.postgres.copy_decode._MAX_BYTES", 4500)
     assert [chunk.count for chunk in split_rows(messages, 1, 2**40)] == [2]
 
-    monkeypatch.setattr("ducklake_core.catalog.postgres.copy_decode._MOST_BYTES", 2500)
+    monkeypatch.setattr("ducklake_core.catalog.postgres.copy_decode._MAX_BYTES", 2500)
     with pytest.raises(UnsupportedType, match="more than 2500 cannot be read"):
         list(split_rows(messages, 1, 2**40))
 

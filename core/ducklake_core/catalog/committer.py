@@ -17,9 +17,7 @@ from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.commit import Commit, CommitResult, UnconfirmedCommit
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.driver_errors import is_stale_assumption
 from ducklake_core.catalog.head import CommitBasis, LastCommit, assume_head, last_commit_after, read_head
-from ducklake_core.catalog.inlined_insert import insert_rows, is_bulk
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.statements import claim_version, share_version, statements_of_all
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
@@ -96,7 +94,7 @@ class Committer:
             with self.database.write() as session:
                 return self._commit_once(session, commit, assumes=assumes)
         except DuckLakeError as error:
-            if assumes and is_stale_assumption(error):
+            if assumes and self.database.dialect.is_stale_assumption(error):
                 return self._in_transaction(commit, assumes=False)
             raise
 
@@ -175,7 +173,8 @@ def _send_bulk_rows(session: Session, plan: CommitPlan) -> CommitPlan | None:
     meanwhile is their own table against being dropped, and of the newest columns none ever is. The price: who loses its
     id to another has sent them in vain. Few rows travel behind the snapshot's row instead.
     """
-    bulk = [w for w in plan.rows if isinstance(w, InsertInlined) and is_bulk(session, w)]
+    store, inlined = session.dialect.inlined, (w for w in plan.rows if isinstance(w, InsertInlined))
+    bulk = [w for w in inlined if not store.takes_by_statement(session, w.row_count)]
     if not bulk:
         return plan
     rest = replace(plan, rows=tuple(w for w in plan.rows if w not in bulk))
@@ -183,7 +182,7 @@ def _send_bulk_rows(session: Session, plan: CommitPlan) -> CommitPlan | None:
     if is_into_new_table:
         session.run(statements_of_all(session, [*rest.rows, *rest.closing()]))
     for rows in bulk:
-        insert_rows(session, rows)
+        store.insert(session, rows)
     return None if is_into_new_table else rest
 
 
@@ -193,7 +192,7 @@ def _version_locks(session: Session, plan: CommitPlan) -> list[Statement]:
     A migration renames columns of every table of inlined rows: whoever writes to one waits for it there, and is
     refused. Whoever makes one would leave it with its old names, and the others would not notice the migration.
     """
-    if not session.dialect.has_pipeline:
+    if not session.dialect.concurrent_writers:
         return []
     if plan.created_inlined_tables:
         return [claim_version(session)]

@@ -5,19 +5,17 @@ Runs on the driver, and on executors that read inlined rows. Pickles as its URL;
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
-import psycopg
-from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.pool import QueuePool
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
 
-from ducklake_core.catalog.dialects import CatalogDialect, dialect_named
-from ducklake_core.catalog.driver_errors import DATABASE_ERRORS, driver_error, is_other_layout, named
-from ducklake_core.catalog.postgres.connections import is_alive, refusal_code
+from ducklake_core.catalog.dialect import CatalogDialect
+from ducklake_core.catalog.dialects import dialect_named
+from ducklake_core.catalog.driver_errors import driver_error, named
 from ducklake_core.catalog.session import Session
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import (
@@ -35,10 +33,6 @@ from ducklake_core.spec.versions import CURRENT, FormatVersion
 Result = TypeVar("Result")
 
 LOCK_SECONDS = 5.0  # for so long the database itself waits for a lock of others; then we do, and say so
-_CONNECT_SECONDS = 10.0
-
-# A server that vanishes without a word is noticed within half a minute, not after hours.
-_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
 
 class Database:
@@ -58,6 +52,8 @@ class Database:
         self.patience = patience
         self.dialect: CatalogDialect = dialect_named(url.url.get_backend_name())
         self.version: FormatVersion = CURRENT  # until a session finds another
+        # What a session may raise: some statements go through SQLAlchemy, some straight to the driver.
+        self._errors = (SQLAlchemyError, self.dialect.errors.raised)
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
@@ -72,35 +68,7 @@ class Database:
     @cached_property
     def engine(self) -> Engine:
         """Transactions are begun and ended by our own statements: not by the driver, and not by the pool."""
-        if self.dialect.name == "sqlite":
-            arguments: dict[str, Any] = {
-                "timeout": self.lock_timeout_seconds,
-                "isolation_level": None,
-                "check_same_thread": False,
-            }
-            # Keys of encrypted files are parameters; errors, which show statements, must not show them.
-            return create_engine(
-                self.url.url,
-                connect_args=arguments,
-                poolclass=QueuePool,
-                hide_parameters=True,
-                pool_reset_on_return=None,
-            )
-        # Texts are sent as UTF-8, whatever encoding the database has. What is prepared, and where, is for `wire.py`.
-        arguments = {
-            "application_name": "ducklake-streaming",
-            "connect_timeout": math.ceil(min(_CONNECT_SECONDS, max(1.0, self.patience.timeout_seconds))),
-            "client_encoding": "utf8",
-            "prepare_threshold": None,
-        }
-        arguments |= {name: value for name, value in _KEEPALIVE.items() if name not in self.url.url.query}
-        return create_engine(
-            self.url.url,
-            isolation_level="AUTOCOMMIT",
-            connect_args=arguments,
-            use_native_hstore=False,
-            pool_reset_on_return=None,
-        )
+        return self.dialect.open_engine(self.url.url, self.lock_timeout_seconds, self.patience.timeout_seconds)
 
     def close(self) -> None:
         """Close idle connections; the next session opens a new one."""
@@ -140,7 +108,7 @@ class Database:
         try:
             return self.wait_for(once)
         except DuckLakeError as error:
-            if doubt is None or not isinstance(driver_error(error), DATABASE_ERRORS):
+            if doubt is None or not isinstance(driver_error(error), self._errors):
                 raise  # what we found ourselves is certain
             raise CommitOutcomeUnknown(f"{doubt.message}, and nobody can look: {error}") from error
 
@@ -159,28 +127,42 @@ class Database:
     @contextmanager
     def _session(self, begin: str, act: str, *, checks_version: bool) -> Iterator[Session]:
         connection = self._connect()
-        session = Session(self, connection, begin, checks_version=checks_version)
+        was_idle = bool(connection.info.get("was_idle"))
+        try:
+            with self._transaction(connection, begin, checks_version=checks_version) as session:
+                yield session
+        except self._errors as error:
+            if checks_version and self.dialect.errors.is_other_layout(error):
+                self._refuse_other_format(error)
+            found = self._named(error, act)
+            if was_idle and isinstance(found, CatalogUnavailable):
+                found.facts["was_idle"] = True
+            raise found from error
+
+    @contextmanager
+    def _transaction(self, connection: Connection, begin: str, *, checks_version: bool) -> Iterator[Session]:
+        """Give a session, and the connection back; after an error, an interrupt included, it is not used again."""
+        session = self.dialect.session(self, connection, begin, checks_version=checks_version)
+        is_whole = False
         try:
             yield session
             session.end()
-        except BaseException as error:  # an interrupt must roll back, too; it is raised again
-            was_idle = bool(connection.info.get("was_idle"))
-            try:
-                session.abandon(error)
-            finally:
-                connection.close()
-            if not isinstance(error, DATABASE_ERRORS):
-                raise
-            if checks_version and is_other_layout(error):
-                self._refuse_other_format(error)
-            raise self._named(error, act, was_idle=was_idle) from error
-        self._put_back(connection)
+            is_whole = True
+        finally:
+            if is_whole:
+                self._put_back(connection)
+            else:
+                self._throw_away(session, connection)
 
-    def _named(self, error: BaseException, act: str, *, was_idle: bool) -> DuckLakeError:
-        found = named(error, act, self.url.shown)
-        if was_idle and isinstance(found, CatalogUnavailable):
-            found.facts["was_idle"] = True
-        return found
+    def _throw_away(self, session: Session, connection: Connection) -> None:
+        try:
+            session.abandon()
+        finally:
+            connection.close()
+
+    def _named(self, error: BaseException, act: str, *, when_connecting: bool = False) -> DuckLakeError:
+        meaning = self.dialect.errors.meaning(driver_error(error), when_connecting=when_connecting)
+        return named(error, meaning, act, self.url.shown)
 
     def _refuse_other_format(self, error: BaseException) -> None:
         """Raise UnsupportedFormatVersion, or ContentionError, if that is why the database does not know what was asked.
@@ -202,7 +184,7 @@ class Database:
                 connection = self._idle.pop()
             except IndexError:
                 connection = self._connect_anew()
-            if not self.dialect.has_pipeline or is_alive(connection):
+            if self.dialect.is_alive is None or self.dialect.is_alive(connection):
                 return connection
             connection.invalidate()
             connection.close()
@@ -210,15 +192,13 @@ class Database:
     def _connect_anew(self) -> Connection:
         try:
             return self.engine.connect()
-        except DATABASE_ERRORS as error:
-            original = driver_error(error)
-            code = refusal_code(original) if isinstance(original, psycopg.Error) else None
-            raise named(error, "connect to", self.url.shown, code=code) from error
+        except self._errors as error:
+            raise self._named(error, "connect to", when_connecting=True) from error
 
     def _put_back(self, connection: Connection) -> None:
-        """Keep a connection of PostgreSQL; SQLAlchemy itself has a transaction on those of SQLite."""
+        """Keep a connection for the next session, where that is right for the database."""
         connection.info["was_idle"] = True
-        if self.dialect.has_pipeline and not self._idle:
+        if self.dialect.is_alive is not None and not self._idle:
             self._idle.append(connection)
         else:
             connection.close()

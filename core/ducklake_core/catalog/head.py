@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ducklake_core.catalog import ledger, queries, reader
-from ducklake_core.catalog.inlined_insert import encode_ahead, is_few
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import LedgerEntry, Snapshot, TableId, TableStats
 from ducklake_core.plan.commit import CommitPlan, HeadState
@@ -75,12 +74,12 @@ def last_commit_after(
 
 def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis | None:
     """Return what our last commit left behind, if rows can be added to it in one round trip; None: read the head."""
-    if last is None or not last.stats or not session.dialect.has_pipeline:
+    if last is None or not last.stats or not session.dialect.takes_guards:
         return None
     head, table_ids = last.head, _changed_tables(staged)
     is_later = head.snapshot_id >= staged.base.snapshot_id and head.schema_version == staged.base.schema_version
     if not (table_ids and is_later and staged.is_append_only) or not all(
-        is_few(session, rows.rows.num_rows) for rows in staged.inlined
+        session.dialect.inlined.takes_by_statement(session, rows.rows.num_rows) for rows in staged.inlined
     ):
         return None
     if not all(i in last.stats for i in table_ids):
@@ -109,7 +108,7 @@ def read_head(session: Session, staged: Staged, last: LastCommit | None) -> Comm
     statements = [_head_query(session, staged), *_stats_queries(session, missing)]
     if staged.epoch is not None:
         statements.append(ledger.entry_query(session, staged.epoch.stream))
-    heads, *results = session.run(statements, meanwhile=lambda: _work_ahead(session, staged))
+    heads, *results = session.run(statements, while_waiting=lambda: _work_ahead(session, staged))
     snapshots = reader.head_and_base_of(queries.head_and_base(session.tables).named(heads))
     stats = _stats_of(session, missing, results)
     if len(missing) < len(table_ids):
@@ -149,4 +148,4 @@ def _read_stats(session: Session, table_ids: Sequence[TableId]) -> dict[TableId,
 def _work_ahead(session: Session, staged: Staged) -> None:
     for rows in staged.inlined:
         rows.measure()
-        encode_ahead(session, rows)
+        session.dialect.inlined.prepare(session, rows)

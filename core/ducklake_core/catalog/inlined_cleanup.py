@@ -12,7 +12,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from psycopg import sql
 from sqlalchemy import Delete, ScalarSelect, Select, Table, bindparam, delete, func, select
 from sqlalchemy.schema import DropTable
 
@@ -24,8 +23,6 @@ from ducklake_core.errors import CatalogTableMissing, CommitOutcomeUnknown, Tran
 from ducklake_core.spec.changes import ChangeKind, parse_changes
 from ducklake_core.spec.tables import CatalogTables
 
-# How long others that want to read the table may have to wait behind us; a later flush tries again.
-_LOCK_MILLISECONDS = 500
 _NAME = re.compile(r"ducklake_inlined_data_(\d+)_(\d+)")
 
 
@@ -87,23 +84,14 @@ def _try(database: Database, name: str, *, drops: bool) -> bool:
 
 
 def _forget(session: Session, table: Table, *, drops: bool) -> bool:
-    if session.dialect.name == "postgresql":
-        # Before the first look, also at the format: it sees all that was committed while we waited.
-        session.begin()
-        for statement in _lock(table):
-            session.driver.execute(statement)
+    # Before the first look, also at the format: it sees all that was committed while we waited.
+    session.dialect.inlined.lock(session, table)
     session.check_version()
     if session.query(_any_row(table)):
         return False
     statements = [Statement(_unregister(session.tables), {"table_name": table.name})]
     session.write_and_commit([*statements, *([Statement(_drop_table(table))] if drops else [])])
     return True
-
-
-def _lock(table: Table) -> list[bytes]:
-    name = sql.Identifier(table.schema, table.name) if table.schema else sql.Identifier(table.name)
-    timeout = sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(_LOCK_MILLISECONDS))
-    return [timeout.as_bytes(), sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name).as_bytes()]
 
 
 @lru_cache(maxsize=512)

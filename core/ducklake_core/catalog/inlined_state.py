@@ -9,6 +9,7 @@ from sqlalchemy import Table
 
 from ducklake_core.catalog import queries, reader
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
 from ducklake_core.catalog.query import Query
 from ducklake_core.catalog.session import Session, Statement
@@ -64,7 +65,7 @@ def _read_state(session: Session, table: TableVersion) -> InlinedState:
         if t.name in names
     ]
     deletes = [inlined_delete_table(table.table_id, schema)] if is_true(exists) else []
-    states = [_state(session.tables, t, dialect.name) for t in [*tables, *deletes]]
+    states = [_state(session.tables, t, dialect) for t in [*tables, *deletes]]
     results = session.run([Statement(query.select) for query in states]) if states else []
     found = [row for query, rows in zip(states, results, strict=True) for row in query.named(rows)]
     inlined, deleted = found[: len(tables)], found[len(tables) :]
@@ -78,5 +79,5 @@ def _read_state(session: Session, table: TableVersion) -> InlinedState:
 
 
 @lru_cache(maxsize=512)
-def _state(tables: CatalogTables, table: Table, dialect: str) -> Query[InlinedStateRow]:
-    return queries.inlined_state(tables, table, dialect)
+def _state(tables: CatalogTables, table: Table, dialect: CatalogDialect) -> Query[InlinedStateRow]:
+    return queries.inlined_state(tables, table, dialect.inlined.row_size(table))

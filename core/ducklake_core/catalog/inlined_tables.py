@@ -12,12 +12,11 @@ from sqlalchemy.types import UserDefinedType
 
 from ducklake_core.model import Column, TableId
 from ducklake_core.spec.inlined import InlinedRules, inlined_type
-from ducklake_core.spec.names import quoted
 
 SYSTEM_COLUMNS = ("row_id", "begin_snapshot", "end_snapshot")
 
 
-class Spelled(UserDefinedType[Any]):
+class RawSqlType(UserDefinedType[Any]):
     """A column type by its spelling; values go through the driver as they are."""
 
     cache_ok = True
@@ -37,7 +36,7 @@ def inlined_table(
     """Return a table of inlined rows; the same object for the same columns, so that statements compile once."""
     system = [SqlColumn(n, BigInteger) for n in SYSTEM_COLUMNS]
     names = stored_names or tuple(c.name for c in columns)
-    user = [SqlColumn(n, Spelled(inlined_type(c, rules))) for n, c in zip(names, columns, strict=True)]
+    user = [SqlColumn(n, RawSqlType(inlined_type(c, rules))) for n, c in zip(names, columns, strict=True)]
     return Table(name, MetaData(schema=schema), *system, *user)
 
 
@@ -46,11 +45,6 @@ def inlined_delete_table(table_id: TableId, schema: str | None) -> Table:
     """Return the table of deleted positions; its `row_id` is a position in the file, despite the name."""
     columns = [SqlColumn(n, BigInteger) for n in ("file_id", "row_id", "begin_snapshot")]
     return Table(f"ducklake_inlined_delete_{table_id}", MetaData(schema=schema), *columns)
-
-
-def row_type(table: Table) -> str:
-    """Return PostgreSQL's name for the type of a table's rows, which is that of the table."""
-    return quoted(*(part for part in (table.schema, table.name) if part))
 
 
 def user_columns(table: Table) -> Sequence[SqlColumn[Any]]:

@@ -31,7 +31,7 @@ from ducklake_core.version import package_version
 def create_lake(database: Database, data_path: str, now: datetime) -> str:
     """Create the catalog's tables and the first snapshot; return the data path as stored."""
     stored = normalize_data_path(data_path)
-    if database.dialect.name == "sqlite":
+    if database.dialect.is_file:
         Path(database.url.url.database or "").parent.mkdir(parents=True, exist_ok=True)
     main_uuid = uuid4()
 
@@ -56,7 +56,7 @@ def _has_schema(session: Session, uuid: UUID) -> bool:
 def open_lake(database: Database, data_path: str | None, *, override: bool) -> str:
     """Check that there is a lake that can be read and written; return its data path."""
     file = database.url.url.database or ""
-    if database.dialect.name == "sqlite" and not Path(file).exists():
+    if database.dialect.is_file and not Path(file).exists():
         raise NoLakeFound(f"there is no lake at '{database.url.shown}': no such file; create it with Lake.create")
     metadata = _read_metadata(database)
     format_version = FormatVersion.parse(metadata.get("version"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, reduce
-from operator import add
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -51,7 +50,6 @@ from ducklake_core.spec.rows import (
 )
 from ducklake_core.spec.tables import CatalogTables
 
-_SUMMANDS = 200
 _MOST_CHANGES = 10_000  # combinations of tables that one stream has written to at once
 HEAD_COLUMNS = ("snapshot_id", "snapshot_time", "schema_version", "next_catalog_id", "next_file_id")
 
@@ -323,28 +321,13 @@ def inlined_totals(inlined: Table) -> Query[InlinedTotalsRow]:
     return Query(InlinedTotalsRow, select_labelled(totals).select_from(inlined))
 
 
-def row_count_and_bytes(inlined: Table, dialect: str) -> Select[Any]:
-    """The row versions of an inlined table, and an estimate of their bytes.
-
-    On PostgreSQL the size of each row as stored; SQLite does not tell, so the length of each value in characters.
-    """
-    size = func.pg_column_size(inlined.table_valued()) if dialect == "postgresql" else characters_of_row(inlined)
-    totals = {"row_count": func.count(), "size_bytes": func.coalesce(sql_cast(func.sum(size), BigInteger), 0)}
+def row_count_and_bytes(inlined: Table, row_size: ColumnElement[Any]) -> Select[Any]:
+    """The row versions of an inlined table, and the sum of their sizes, as the database estimates one."""
+    totals = {"row_count": func.count(), "size_bytes": func.coalesce(sql_cast(func.sum(row_size), BigInteger), 0)}
     return select_labelled(totals).select_from(inlined)
 
 
-def characters_of_row(inlined: Table) -> ColumnElement[Any]:
-    """The length of all values of a row of SQLite.
-
-    A sum of sums: an expression of SQLite may be 1,000 deep (https://www.sqlite.org/limits.html), each `+` adds to it,
-    and SQLAlchemy leaves out parentheses around sums, but not around what a function is given.
-    """
-    lengths = [func.coalesce(func.length(column), 0) for column in inlined.columns]
-    sums = [reduce(add, lengths[i : i + _SUMMANDS]) for i in range(0, len(lengths), _SUMMANDS)]
-    return reduce(add, (func.coalesce(part, 0) for part in sums)) if len(sums) > 1 else sums[0]
-
-
-def inlined_state(t: CatalogTables, inlined: Table, dialect: str) -> Query[InlinedStateRow]:
+def inlined_state(t: CatalogTables, inlined: Table, row_size: ColumnElement[Any]) -> Query[InlinedStateRow]:
     """Row versions and bytes of an inlined table, how many have ended, and the time of the oldest one's snapshot.
 
     Where that snapshot has expired, of the first one after it that has not.
@@ -354,5 +337,5 @@ def inlined_state(t: CatalogTables, inlined: Table, dialect: str) -> Query[Inlin
     time = select(snapshot.c.snapshot_time).where(snapshot.c.snapshot_id >= oldest)
     ended = func.count(inlined.c.end_snapshot) if "end_snapshot" in inlined.c else literal(0)
     first = time.order_by(snapshot.c.snapshot_id).limit(1).scalar_subquery()
-    totals = row_count_and_bytes(inlined, dialect)
+    totals = row_count_and_bytes(inlined, row_size)
     return Query(InlinedStateRow, totals.add_columns(ended.label("ended_rows"), first.label("oldest")))

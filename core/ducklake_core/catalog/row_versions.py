@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.model import Column
+from ducklake_core.spec.types import arrow_type
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +56,11 @@ def concat_versions(parts: Sequence[RowVersions]) -> RowVersions:
 def table_of(arrays: Sequence[pa.Array], columns: Sequence[Column], count: int) -> pa.Table:
     """Return the table of some columns, of which there may be none."""
     return pa.table(list(arrays), names=[c.name for c in columns]) if columns else no_columns(count)
+
+
+def no_rows(columns: Sequence[Column]) -> pa.Table:
+    """Return the table of some columns without a row."""
+    return table_of([pa.nulls(0, arrow_type(c)) for c in columns], columns, 0)
 
 
 def no_columns(count: int) -> pa.Table:

@@ -16,21 +16,15 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
-    func,
     insert,
     select,
     update,
 )
-from sqlalchemy import column as sql_column
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.inlined_tables import Spelled, inlined_delete_table, inlined_table, row_type
-from ducklake_core.catalog.postgres.encode_small import EncodedRows, encode_rows, rows_parameter
-from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
+from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_table
 from ducklake_core.catalog.session import Session, Statement
-from ducklake_core.model import Column
-from ducklake_core.plan.staged import InlinedRows
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
     DeleteInlined,
@@ -44,8 +38,6 @@ from ducklake_core.plan.writes import (
     UpdateRows,
     Write,
 )
-from ducklake_core.spec.memo import per_object
-from ducklake_core.spec.small_rows import take_values
 from ducklake_core.spec.tables import CatalogTables
 
 
@@ -73,7 +65,7 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # one
                 CreateTable(inlined_table(write.name, write.columns, session.dialect.inlined_rules, schema))
             )
         case InsertInlined():
-            yield insert_inlined(session, write)
+            yield session.dialect.inlined.insert_statement(session, write)
         case EndInlined():
             yield _end_inlined(session, write)
         case InsertInlinedDeletes():
@@ -103,18 +95,6 @@ def share_version(session: Session) -> Statement:
     return Statement(_share_version(session.tables))
 
 
-def insert_inlined(session: Session, write: InsertInlined) -> Statement:
-    """Return PostgreSQL's statement that inserts inlined rows in one round trip; others go by `inlined_insert`."""
-    rows = rows_parameter(write.source.encoded(encode_few), write.row_ids.tolist(), int(write.begin))
-    schema = session.database.url.metadata_schema
-    return Statement(_insert_unnested(write.columns, write.name, schema, write.stored_names), {"rows": rows})
-
-
-def encode_few(rows: InlinedRows) -> EncodedRows:
-    """Make of few rows what `insert_inlined` needs."""
-    return encode_rows(rows.small or take_values(rows.rows, rows.columns), rows.columns)
-
-
 def _table(session: Session, name: str) -> Table:
     table: Table = getattr(session.tables, name)
     return table
@@ -123,8 +103,9 @@ def _table(session: Session, name: str) -> Table:
 def _update_rows(session: Session, write: UpdateRows) -> Statement:
     table = _table(session, write.table)
     values = tuple(name for name in write.rows[0] if name not in write.keys)
-    if len(write.rows) > 1 and session.dialect.name == "postgresql":
-        return Statement(_update_from_json(table, write.keys, values), {"rows": json.dumps(write.rows)})
+    update_many = session.dialect.update_many
+    if len(write.rows) > 1 and update_many is not None:
+        return Statement(update_many(table, write.keys, values), {"rows": json.dumps(write.rows)})
     return Statement(_update(table, write.keys, values), [_rename_keys(row, write.keys) for row in write.rows])
 
 
@@ -156,16 +137,6 @@ def _update(table: Table, keys: tuple[str, ...], values: tuple[str, ...]) -> Upd
 
 
 @lru_cache(maxsize=256)
-def _update_from_json(table: Table, keys: tuple[str, ...], values: tuple[str, ...]) -> Update:
-    """Update many rows in one statement of PostgreSQL: they come as one JSON text."""
-    columns = [sql_column(name, table.c[name].type) for name in (*keys, *values)]
-    rows = func.json_to_recordset(bindparam("rows", type_=Spelled("json"))).table_valued(*columns)
-    found = rows.render_derived(name="found", with_types=True)
-    matches = (table.c[name] == found.c[name] for name in keys)
-    return update(table).where(*matches).values({name: found.c[name] for name in values})
-
-
-@lru_cache(maxsize=256)
 def _end(table: Table, keys: tuple[str, ...]) -> Update:
     matches = and_(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
     return update(table).where(matches, table.c.end_snapshot.is_(None)).values(end_snapshot=bindparam("ended_at"))
@@ -188,17 +159,6 @@ def _delete_flushed(session: Session, write: DeleteInlined | DeleteInlinedDelete
 @lru_cache(maxsize=512)
 def _delete_begun(table: Table) -> Delete:
     return delete(table).where(table.c.begin_snapshot <= bindparam("through"))
-
-
-@per_object
-def _insert_unnested(
-    columns: tuple[Column, ...], name: str, schema: str | None, stored_names: tuple[str, ...]
-) -> Insert:
-    """Insert rows that arrive as one array of the table's own row type: one statement, whatever their number."""
-    table = inlined_table(name, columns, POSTGRES_RULES, schema, stored_names)
-    rows = bindparam("rows", type_=Spelled(f"{row_type(table)}[]"))
-    source = func.unnest(rows).table_valued(*(column.name for column in table.columns))
-    return insert(table).from_select(list(table.columns), select(*source.c))
 
 
 @lru_cache(maxsize=512)

@@ -6,13 +6,14 @@ A secret in a URL never reaches a message: use `CatalogUrl.shown`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import Error as PsycopgError
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from ducklake_core.catalog.dialect import CatalogDialect
+from ducklake_core.catalog.dialects import dialect_named
 from ducklake_core.errors import InvalidInput
 
 _HELP = (
@@ -39,16 +40,18 @@ class CatalogUrl:
     def parse(cls, text: str, metadata_schema: str | None = None) -> CatalogUrl:
         """Accept a SQLAlchemy URL or DuckDB's ATTACH string, with or without its `ducklake:`."""
         url = _parse(text.removeprefix("ducklake:"))
-        backend = url.get_backend_name()
-        if backend == "sqlite":
-            if metadata_schema is not None:
-                raise InvalidInput("metadata_schema is for PostgreSQL catalogs only: a SQLite catalog has no schemas")
-            return cls(_sqlite_url(url))
-        if backend == "postgresql":
-            if url.port is not None and not 0 < url.port < 65536:
-                raise InvalidInput(f"the catalog's address has port {url.port}: ports are from 1 to 65535")
-            return cls(url.set(drivername="postgresql+psycopg"), metadata_schema)
-        raise InvalidInput(f"catalog database '{backend}' is not supported: {_HELP}", backend=backend)
+        dialect = _dialect_of(url)
+        if metadata_schema is not None and not dialect.has_schemas:
+            database = dialect.inlined_rules.database
+            raise InvalidInput(f"metadata_schema is for PostgreSQL catalogs only: a {database} catalog has no schemas")
+        return cls(dialect.checked_url(url), metadata_schema)
+
+
+def _dialect_of(url: URL) -> CatalogDialect:
+    try:
+        return dialect_named(url.get_backend_name())
+    except InvalidInput as error:
+        raise InvalidInput(f"{error.message}: {_HELP}", **error.facts) from None
 
 
 def _parse(text: str) -> URL:
@@ -87,16 +90,3 @@ def _conninfo_url(conninfo: str) -> URL:
         database=facts.pop("dbname", None),
         query=facts,
     )
-
-
-def _sqlite_url(url: URL) -> URL:
-    if url.host:
-        raise InvalidInput(
-            f"a SQLite catalog is a file, and '{url.host}' stands where a URL has its host: write three slashes before "
-            "a relative path, four before an absolute one, as in 'sqlite:///lake.sqlite' and 'sqlite:////data/lake.sqlite'"
-        )
-    if not url.database or url.database == ":memory:":
-        raise InvalidInput(
-            "a lake needs a catalog that outlives the process: name a file, as in 'sqlite:///lake.sqlite'"
-        )
-    return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).absolute()))

@@ -29,4 +29,4 @@ ROW_ARRAY_ROWS = 100
 
 # A PostgreSQL table of inlined rows that has fewer pages is read at once by a COPY, which takes fewer round trips; more
 # are read by pages (docs/adr/0007-rows-read-by-pages.md).
-LEAST_PAGES = 32
+MIN_PAGES = 32

@@ -30,7 +30,7 @@ FIXED_FORMS: Mapping[str, str] = {
 }
 _INTERVAL = np.dtype([("microseconds", ">i8"), ("days", ">i4"), ("months", ">i4")])
 _ARROW_INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
-_MOST_MICROSECONDS = (2**63 - 1) // 1000
+_MAX_MICROSECONDS = (2**63 - 1) // 1000
 
 
 def fixed_form(column: Column) -> str | None:
@@ -58,7 +58,7 @@ def fixed_array(values: np.ndarray, valid: np.ndarray, column: Column) -> pa.Arr
 def _intervals(values: np.ndarray, valid: np.ndarray, column: Column) -> np.ndarray:
     """Return intervals as Arrow has them; an infinite one of PostgreSQL 17 is as far beyond it as can be."""
     microseconds = np.where(valid, values["microseconds"], 0).astype(np.int64)
-    if (microseconds > _MOST_MICROSECONDS).any() or (microseconds < -_MOST_MICROSECONDS).any():
+    if (microseconds > _MAX_MICROSECONDS).any() or (microseconds < -_MAX_MICROSECONDS).any():
         raise CorruptCatalog(f"column '{column.name}' holds an interval of more than 292 years of hours, or no end")
     found = np.zeros(len(values), _ARROW_INTERVAL)
     found["months"], found["days"] = values["months"], values["days"]

@@ -21,7 +21,7 @@ _HEADER_BYTES = 19  # signature, flags, length of an extension that no version h
 _TRAILER = b"\xff\xff"
 _BLOCK_ROWS, _SMALL_ROW_BYTES = 1000, 64
 _BLOCKS = 8  # at least so many make a chunk, which is too large by one of them at most
-_MOST_BYTES = 2**31 - 1  # Arrow's offsets into text are int32
+_MAX_BYTES = 2**31 - 1  # Arrow's offsets into text are int32
 _PADDING = bytes(16)  # whoever looks at a null at the very end sees these
 
 
@@ -68,12 +68,12 @@ def split_rows(messages: Iterable[Buffer], columns: int, chunk_bytes: int) -> It
 
     A chunk ends before it is too large for Arrow, however large it may be.
     """
-    chunk_bytes = min(chunk_bytes, _MOST_BYTES // 2)  # PostgreSQL has no message of more than the other half
-    most_rows = max(1, min(_BLOCK_ROWS, chunk_bytes // _SMALL_ROW_BYTES))
+    chunk_bytes = min(chunk_bytes, _MAX_BYTES // 2)  # PostgreSQL has no message of more than the other half
+    max_rows = max(1, min(_BLOCK_ROWS, chunk_bytes // _SMALL_ROW_BYTES))
     blocks: list[bytes] = []
     lengths: list[np.ndarray] = []
     size = 0
-    for block, block_lengths in _blocks(messages, most_rows, chunk_bytes // _BLOCKS):
+    for block, block_lengths in _blocks(messages, max_rows, chunk_bytes // _BLOCKS):
         blocks.append(block)
         lengths.append(block_lengths)
         size += len(block)
@@ -84,7 +84,7 @@ def split_rows(messages: Iterable[Buffer], columns: int, chunk_bytes: int) -> It
         yield _split(blocks, lengths, columns)
 
 
-def _blocks(messages: Iterable[Buffer], most_rows: int, most_bytes: int) -> Iterator[tuple[bytes, np.ndarray]]:
+def _blocks(messages: Iterable[Buffer], max_rows: int, max_bytes: int) -> Iterator[tuple[bytes, np.ndarray]]:
     """Yield some rows as one, until there are enough or enough bytes of them.
 
     As a Python object a small message takes several times its bytes.
@@ -94,7 +94,7 @@ def _blocks(messages: Iterable[Buffer], most_rows: int, most_bytes: int) -> Iter
     for row in _rows(messages):
         block.append(row)
         size += len(row)
-        if size >= most_bytes or len(block) >= most_rows:
+        if size >= max_bytes or len(block) >= max_rows:
             yield _joined(block)
             block, size = [], 0
     if block:
@@ -118,9 +118,9 @@ def _joined(block: Sequence[Buffer]) -> tuple[bytes, np.ndarray]:
 
 def _split(blocks: Sequence[bytes], lengths: Sequence[np.ndarray], columns: int) -> CopiedRows:
     ends = np.cumsum(np.concatenate(lengths))
-    if ends[-1] > _MOST_BYTES:
+    if ends[-1] > _MAX_BYTES:
         raise UnsupportedType(
-            f"PostgreSQL sent inlined rows of {ends[-1]} bytes at once; more than {_MOST_BYTES} cannot be read"
+            f"PostgreSQL sent inlined rows of {ends[-1]} bytes at once; more than {_MAX_BYTES} cannot be read"
         )
     data = np.frombuffer(b"".join((*blocks, _PADDING)), np.uint8)
     position = np.concatenate((np.zeros(1, np.int64), ends[:-1]))

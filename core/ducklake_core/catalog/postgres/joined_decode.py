@@ -2,8 +2,8 @@
 
 A COPY sends a message per row and a length per cell, of which the client has to find each; joined, a column of numbers
 is an array but for the order of its bytes, and costs the server no more. Texts come with a byte between them that no
-text should hold. Lengths and counts tell whether all was as expected: otherwise `NotJoined` is raised, and who reads
-asks for a COPY.
+text should hold. Lengths and counts tell whether all was as expected: otherwise `CannotSplit` is raised, and the
+reader asks for a COPY.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import ColumnElement, Select, Table, bindparam, func, literal_column, select
 
-from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, Spelled
+from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, RawSqlType
 from ducklake_core.catalog.postgres.arrays import bytes_array, fixed_array, fixed_form, validity_buffer
 from ducklake_core.catalog.postgres.encode import postgres_type
 from ducklake_core.model import Column
@@ -33,12 +33,12 @@ _SEND: Mapping[str, str] = {
     "UUID": "uuid_send",
     "INTERVAL": "interval_send",
 }
-PLACE = literal_column("ctid", Spelled("tid"))  # where PostgreSQL has put a row: page and number
+PLACE = literal_column("ctid", RawSqlType("tid"))  # where PostgreSQL has put a row: page and number
 _NOTHING: ColumnElement[object] = literal_column("NULL")
-_MOST_BYTES = 2**31 - 1  # Arrow's offsets into text are int32
+_MAX_BYTES = 2**31 - 1  # Arrow's offsets into text are int32
 
 
-class NotJoined(Exception):
+class CannotSplit(Exception):
     """What the server has joined cannot be taken apart: a text has a byte that it should not have."""
 
 
@@ -77,7 +77,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class JoinPlan:
     """How the columns of one inlined table are joined; `with_nulls` are the places of those known to have some."""
 
     columns: tuple[Column, ...]
@@ -109,13 +109,13 @@ class Joining:
 
 
 @lru_cache(maxsize=128)
-def block_query(table: Table, picked: tuple[ColumnElement[object], ...], joining: Joining) -> Select[*tuple[Any, ...]]:
+def block_query(table: Table, picked: tuple[ColumnElement[object], ...], plan: JoinPlan) -> Select[*tuple[Any, ...]]:
     """Return the query of one block: the rows begun by `snapshot` on the pages from `first` up to before `after`."""
     row_id, begin, end = (table.c[name] for name in SYSTEM_COLUMNS)
     system = [_joined(func.int8send(value)) for value in (row_id, begin, func.coalesce(end, 0))]
-    values = [_value(element, column) for element, column in zip(picked, joining.columns, strict=True)]
+    values = [_value(element, column) for element, column in zip(picked, plan.columns, strict=True)]
     first = len(SYSTEM_COLUMNS)
-    extras = [_extra(picked[i - first], joining.columns[i - first]) for i in joining.extras]
+    extras = [_extra(picked[i - first], plan.columns[i - first]) for i in plan.extras]
     return select(*system, *values, *extras).where(
         begin <= bindparam("snapshot"),
         bindparam("first", type_=PLACE.type) <= PLACE,
@@ -158,7 +158,7 @@ def int64s(blocks: Sequence[Block], index: int) -> np.ndarray:
     """Return a system column of blocks one after another."""
     values = np.frombuffer(b"".join(block.values[index] for block in blocks), ">i8").astype(np.int64)
     if len(values) != _count(blocks):
-        raise NotJoined
+        raise CannotSplit
     return values
 
 
@@ -193,7 +193,7 @@ def _separated(blocks: Sequence[Block], index: int, column: Column) -> pa.Array:
     is_between = data == separators.between
     ends = np.append(np.flatnonzero(is_between), len(data))
     if len(ends) != _count(blocks):
-        raise NotJoined
+        raise CannotSplit
     lengths = np.diff(ends, prepend=-1) - 1
     if separators.null not in joined:
         return _binary(data[~is_between], lengths, np.ones(len(ends), bool))
@@ -201,7 +201,7 @@ def _separated(blocks: Sequence[Block], index: int, column: Column) -> pa.Array:
     single = np.flatnonzero(lengths == 1)
     nulls = single[is_null[ends[single] - 1]]
     if len(nulls) != np.count_nonzero(is_null):
-        raise NotJoined
+        raise CannotSplit
     lengths[nulls] = 0
     valid = np.ones(len(ends), bool)
     valid[nulls] = False
@@ -211,8 +211,8 @@ def _separated(blocks: Sequence[Block], index: int, column: Column) -> pa.Array:
 def _binary(data: bytes | np.ndarray, lengths: np.ndarray, valid: np.ndarray) -> pa.Array:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    if offsets[-1] > _MOST_BYTES:
-        raise NotJoined
+    if offsets[-1] > _MAX_BYTES:
+        raise CannotSplit
     buffers = [validity_buffer(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
 

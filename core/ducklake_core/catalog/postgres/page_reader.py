@@ -2,7 +2,7 @@
 
 Rows that were only ever appended lie nearly in the order of their ids, and need no sort by the server: some pages are
 swapped with their neighbours. Updates, deletes, and room that a vacuum has given back disturb it more: from there on
-who reads lets the server sort.
+the reader lets the server sort.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from sqlalchemy import table as sql_table
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
 from ducklake_core.catalog.postgres.joined_decode import (
     Block,
-    Joining,
-    NotJoined,
+    CannotSplit,
+    JoinPlan,
     block_query,
     column_array,
     int64s,
     page_start,
 )
+from ducklake_core.catalog.postgres.session import PostgresSession
 from ducklake_core.catalog.row_versions import RowVersions, concat_versions, table_of
-from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.session import Statement
 from ducklake_core.catalog.stored_tables import quoted_name
 from ducklake_core.model import Column, SnapshotId
 from ducklake_core.prefetch import prefetched
-from ducklake_core.spec.thresholds import LEAST_PAGES
+from ducklake_core.spec.thresholds import MIN_PAGES
 from ducklake_core.text_repair import with_valid_text
 
 _RANGE_SCANS = 140000  # PostgreSQL 14 finds the rows between two places without a look at all others
 _HEAP = 2  # its own way to store tables, by OID
 _BLOCK_BYTES = 2**18  # larger ones leave the processor's cache before they are sent
-_MOST_PAGES = 64
-_MOST_TARGETS = 1664  # what a SELECT of PostgreSQL can return: MaxTupleAttributeNumber
-_MOST_BLOCKS = 16  # of one round trip
+_MAX_PAGES = 64
+_MAX_TARGETS = 1664  # what a SELECT of PostgreSQL can return: MaxTupleAttributeNumber
+_MAX_BLOCKS = 16  # of one round trip
 _CARRIED = 16  # the last rows of a chunk, one in so many, wait for rows of the next that belong before them
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class PageScan:
     """What is to be read: an inlined table's rows begun by a snapshot, with the columns as they are selected."""
 
     table: Table
@@ -53,20 +54,20 @@ class Pages:
     snapshot: SnapshotId
 
 
-def count_pages(session: Session, name: str, column_count: int) -> int:
-    """Return how many pages an inlined table has; 0 when it is not one to be read by pages.
+def count_pages(session: PostgresSession, name: str, column_count: int) -> int:
+    """Return how many pages an inlined table has; 0 when it is not one to be read by scan.
 
     Values that lie beside the table could make a page of it very large. A block has up to two values of each column.
     """
-    is_wide = len(SYSTEM_COLUMNS) + 2 * column_count > _MOST_TARGETS
-    if is_wide or session.driver.info.server_version < _RANGE_SCANS:
+    is_wide = len(SYSTEM_COLUMNS) + 2 * column_count > _MAX_TARGETS
+    if is_wide or session.server_version < _RANGE_SCANS:
         return 0
     [[pages, beside]] = session.query(_SIZES, name=quoted_name(session, name)) or [[0, 0]]
-    return 0 if beside or pages < LEAST_PAGES else int(pages)
+    return 0 if beside or pages < MIN_PAGES else int(pages)
 
 
 def read_in_order(
-    session: Session, pages: Pages, count: int, chunk_bytes: int
+    session: PostgresSession, scan: PageScan, count: int, chunk_bytes: int
 ) -> Generator[tuple[RowVersions, int], None, None]:
     """Yield row versions by row id and begin, in chunks of about so many bytes, each with the page to go on from.
 
@@ -75,11 +76,11 @@ def read_in_order(
     session.query(_SETTINGS)
     last, page, size = (-1, -1), 0, 0
     carried, parts = list[RowVersions](), list[RowVersions]()
-    with closing(prefetched(_fetch(session, pages, count, chunk_bytes))) as fetched:
+    with closing(prefetched(_fetch(session, scan, count, chunk_bytes))) as fetched:
         for blocks, next_page in fetched:
             try:
-                parts += [_versions(blocks, pages)] if blocks else []  # while the server joins the next ones
-            except NotJoined:
+                parts += [_versions(blocks, scan)] if blocks else []  # while the server joins the next ones
+            except CannotSplit:
                 break
             size += sum(block.size_bytes for block in blocks)
             if (size < chunk_bytes and next_page < count) or not (carried or parts):
@@ -97,25 +98,25 @@ def read_in_order(
         yield rest, page
 
 
-def _versions(blocks: Sequence[Block], pages: Pages) -> RowVersions:
+def _versions(blocks: Sequence[Block], scan: PageScan) -> RowVersions:
     row_ids, begins, ends = (int64s(blocks, index) for index in range(len(SYSTEM_COLUMNS)))
-    arrays = [column_array(blocks, index, c) for index, c in enumerate(pages.columns, len(SYSTEM_COLUMNS))]
-    rows = table_of(arrays, pages.columns, len(row_ids))
-    return RowVersions(with_valid_text(rows, pages.table.name), row_ids, begins, ends)
+    arrays = [column_array(blocks, index, c) for index, c in enumerate(scan.columns, len(SYSTEM_COLUMNS))]
+    rows = table_of(arrays, scan.columns, len(row_ids))
+    return RowVersions(with_valid_text(rows, scan.table.name), row_ids, begins, ends)
 
 
 def _fetch(
-    session: Session, pages: Pages, count: int, chunk_bytes: int
+    session: PostgresSession, scan: PageScan, count: int, chunk_bytes: int
 ) -> Generator[tuple[list[Block], int], None, None]:
     """Yield the blocks of each round trip, and the page after them."""
-    joining = Joining(pages.columns)
+    plan = JoinPlan(scan.columns)
     page, step = 0, 1
     while page < count:
         starts = range(page, count, step)[: _blocks_at_once(chunk_bytes) if step > 1 else 1]
-        found = _query(session, pages, joining, [(start, min(start + step, count)) for start in starts])
-        nulls = frozenset[int]().union(*(joining.unexpected_nulls(block) for block in found))
+        found = _query(session, scan, plan, [(start, min(start + step, count)) for start in starts])
+        nulls = frozenset[int]().union(*(plan.unexpected_nulls(block) for block in found))
         if nulls:
-            joining = replace(joining, with_nulls=joining.with_nulls | nulls)
+            plan = replace(plan, with_nulls=plan.with_nulls | nulls)
             continue
         page = min(starts[-1] + step, count)
         yield found, page
@@ -125,20 +126,20 @@ def _fetch(
 def next_step(step: int, block_bytes: int) -> int:
     """Return how many pages the next blocks should have, by what the last ones had: at most twice as many."""
     wanted = step * _BLOCK_BYTES // max(1, block_bytes)
-    return max(1, min(wanted, 2 * step, _MOST_PAGES))
+    return max(1, min(wanted, 2 * step, _MAX_PAGES))
 
 
 def _blocks_at_once(chunk_bytes: int) -> int:
-    return max(1, min(_MOST_BLOCKS, chunk_bytes // (4 * _BLOCK_BYTES)))
+    return max(1, min(_MAX_BLOCKS, chunk_bytes // (4 * _BLOCK_BYTES)))
 
 
-def _query(session: Session, pages: Pages, joining: Joining, ranges: Sequence[tuple[int, int]]) -> list[Block]:
-    query = block_query(pages.table, pages.picked, joining)
+def _query(session: PostgresSession, scan: PageScan, plan: JoinPlan, ranges: Sequence[tuple[int, int]]) -> list[Block]:
+    query = block_query(scan.table, scan.picked, plan)
     statements = [
-        Statement(query, {"snapshot": pages.snapshot, "first": page_start(first), "after": page_start(after)})
+        Statement(query, {"snapshot": scan.snapshot, "first": page_start(first), "after": page_start(after)})
         for first, after in ranges
     ]
-    found = (joining.block(row) for row in session.run_raw(statements))
+    found = (plan.block(row) for row in session.run_raw(statements))
     return [block for block in found if block is not None]
 
 
@@ -153,7 +154,7 @@ def _sizes() -> Select[*tuple[Any, ...]]:
     )
 
 
-# Until the end of the transaction: one plan for all ranges, of which each is a scan of its own pages.
+# Until the end of the transaction: one plan for all ranges, of which each is a scan of its own scan.
 _SETTINGS = select(
     *(
         func.set_config(name, value, literal(value=True))

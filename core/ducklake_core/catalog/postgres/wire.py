@@ -8,7 +8,8 @@ was prepared on one is not there on the next. So nothing is prepared there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -34,7 +35,7 @@ Rows: TypeAlias = list[Sequence[Any]]  # Any: a catalog row has values of many t
 Command: TypeAlias = tuple[Executable | str, Sequence[Mapping[str, Any]]]  # run once for each row of parameters
 
 _DIALECT = sqlalchemy_psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call] # untyped there
-MOST_PREPARED = 200  # each takes memory of the server; those of a commit to one table are ten
+MAX_PREPARED = 200  # each takes memory of the server; those of a commit to one table are ten
 _TEXT, _BINARY = pq.Format.TEXT, pq.Format.BINARY
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # from which PostgreSQL counts microseconds
 _ERROR, _ROWS, _SYNC = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC
@@ -99,12 +100,12 @@ class Wire:
         """What a transaction must set for itself: behind a pooler, its connection is another's before and after."""
         return () if self._prepares else (f"SET LOCAL {self._lock_timeout}",)
 
-    def exchange(self, commands: Sequence[Command], then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
+    def exchange(self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
         """Run commands in one round trip and return the rows of each; raise the first error of the server.
 
-        `then` is called when they are on their way; what it returns is sent after them.
+        `and_then` is called when they are on their way; what it returns is sent after them.
         """
-        return [[row for result in found for row in self._rows(result)] for found in self._results(commands, then)]
+        return [[row for result in found for row in self._rows(result)] for found in self._results(commands, and_then)]
 
     def exchange_raw(self, commands: Sequence[Command]) -> list[list[bytes | None]]:
         """Run queries of one row each in one round trip and return its values in their binary form."""
@@ -112,7 +113,7 @@ class Wire:
         return [[result.get_value(0, index) for index in range(result.nfields)] for result in results]
 
     def _results(
-        self, commands: Sequence[Command], then: Callable[[], Sequence[Command]]
+        self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]]
     ) -> list[list[pq.abc.PGresult]]:
         """Return the results of each command that have rows.
 
@@ -120,12 +121,12 @@ class Wire:
         those after it, of which COMMIT is the last: all are sent again if they are the first of their transaction.
         """
         is_first = self._driver.pgconn.transaction_status == pq.TransactionStatus.IDLE
-        if self._made > MOST_PREPARED and is_first:
+        if self._made > MAX_PREPARED and is_first:
             self._forget_prepared()
         sent = [*commands]
 
         def send_more() -> Sequence[Command]:
-            more = then()
+            more = and_then()
             sent.extend(more)
             return more
 
@@ -139,13 +140,13 @@ class Wire:
         return self._exchange_once(sent, tuple)
 
     def _exchange_once(
-        self, commands: Sequence[Command], then: Callable[[], Sequence[Command]]
+        self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]]
     ) -> list[list[pq.abc.PGresult]]:
         known = dict(self._names)
         owners = self._send(_messages(commands, 0))
         more: Sequence[Command] = ()
         try:
-            more = then()
+            more = and_then()
             owners += self._send(_messages(more, len(commands)))
         finally:
             results = self._receive()
@@ -172,16 +173,24 @@ class Wire:
         """Send messages; return the command that each of their answers will belong to."""
         pgconn = self._driver.pgconn
         owners: list[int] = []
-        try:
+        with self._all_or_closed():
             if pgconn.pipeline_status == pq.PipelineStatus.OFF:
                 pgconn.enter_pipeline_mode()
             for message in messages:
                 owners += [message.command] * self._send_one(pgconn, message)
             pgconn.flush()
-        except BaseException:  # an interrupt, too, leaves a connection that nobody can use
-            self._driver.close()
-            raise
         return owners
+
+    @contextmanager
+    def _all_or_closed(self) -> Iterator[None]:
+        """Close the connection unless all was done: an interrupt, too, leaves one that nobody can use."""
+        is_done = False
+        try:
+            yield
+            is_done = True
+        finally:
+            if not is_done:
+                self._driver.close()
 
     def _send_one(self, pgconn: pq.abc.PGconn, message: _Message) -> int:
         """Send one message; return how many answers it gets."""
@@ -201,13 +210,10 @@ class Wire:
 
     def _receive(self) -> list[pq.abc.PGresult]:
         pgconn = self._driver.pgconn
-        try:
+        with self._all_or_closed():
             pgconn.pipeline_sync()
             results = self._driver.wait(_answers(pgconn))
             pgconn.exit_pipeline_mode()
-        except BaseException:  # see _send
-            self._driver.close()
-            raise
         return results
 
     def _rows(self, result: pq.abc.PGresult) -> Rows:

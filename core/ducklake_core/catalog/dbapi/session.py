@@ -1,0 +1,87 @@
+"""A session through Python's database interface (PEP 249): one statement after another, by SQLAlchemy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ducklake_core import faults
+from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.errors import InvalidInput
+
+
+class DbapiSession(Session):
+    """One transaction, begun and ended by statements of ours: the driver itself must be in autocommit mode."""
+
+    @property
+    def driver(self) -> Any:  # Any: a connection of whatever driver it is
+        return self._connection.connection.driver_connection
+
+    def begin(self) -> None:
+        if self._begin is None:
+            return
+        begin, self._begin, self._open = self._begin, None, True  # an interrupt may come when the lock is ours
+        self._execute(begin)
+        if self._checks_version:
+            self.check_version()
+
+    def run(
+        self, statements: Sequence[Statement], while_waiting: Callable[[], object] = lambda: None
+    ) -> list[list[Row]]:
+        while_waiting()
+        self.begin()
+        return [self._run_one(statement) if _has_parameters(statement) else [] for statement in statements]
+
+    def write_and_commit(
+        self,
+        statements: Sequence[Statement],
+        and_then: Callable[[], Sequence[Statement]] = tuple,
+        guard: Statement | None = None,
+    ) -> None:
+        self.begin()
+        self.run([*([] if guard is None else [guard]), *statements, *and_then()])
+        faults.at("in_commit")
+        try:
+            self._execute("COMMIT")
+        except self.dialect.errors.raised as error:
+            if self.dialect.errors.leaves_doubt(error):
+                raise self._outcome_unknown() from error
+            raise
+        self._open = False
+
+    def end(self) -> None:
+        if self._open:
+            self._roll_back()
+        self._open = False
+
+    def insert_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        """Insert rows straight through the driver, which takes their values by position."""
+        self.begin()
+        cursor = self.driver.cursor()
+        cursor.executemany(sql, rows)
+        cursor.close()
+
+    def _roll_back(self) -> None:
+        self._execute("ROLLBACK")
+
+    def _execute(self, sql: str) -> None:
+        cursor = self.driver.cursor()
+        cursor.execute(sql)
+        cursor.close()
+
+    def _run_one(self, statement: Statement) -> list[Row]:
+        try:
+            return self._rows_of(statement)
+        except OverflowError as error:  # the driver's: an integer of more than 64 bits
+            raise InvalidInput(f"a number is too large for catalog '{self.database.url.shown}'") from error
+        except UnicodeEncodeError as error:  # half a character: a lone surrogate
+            raise InvalidInput(f"catalog '{self.database.url.shown}' takes no text that is no Unicode") from error
+
+    def _rows_of(self, statement: Statement) -> list[Row]:
+        result = self._connection.execute(statement.executable, statement.parameters)
+        return list(result.fetchall()) if result.returns_rows else []
+
+
+def _has_parameters(statement: Statement) -> bool:
+    """Tell whether a statement is to be run at all: for an empty list of parameters it is not."""
+    return isinstance(statement.parameters, Mapping) or bool(statement.parameters)

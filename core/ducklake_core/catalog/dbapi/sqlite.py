@@ -1,0 +1,101 @@
+"""SQLite as a catalog database: its record, and what its driver does that others do not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sqlalchemy import URL, BigInteger, ColumnElement, Engine, Table, create_engine, literal_column
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import QueuePool
+
+from ducklake_core.catalog.dbapi.inlined import DbapiInlinedStore
+from ducklake_core.catalog.dbapi.session import DbapiSession
+from ducklake_core.catalog.dbapi.sqlite_errors import SQLITE_ERRORS
+from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
+from ducklake_core.catalog.dialect import CatalogDialect
+from ducklake_core.catalog.session import Row, Statement
+from ducklake_core.errors import InvalidInput
+from ducklake_core.spec.tables import PLAIN_VALUES
+from ducklake_core.spec.utf8 import with_replacements
+from ducklake_core.text_repair import warn_of_invalid_text
+
+_NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the driver says
+
+
+class SqliteSession(DbapiSession):
+    """One transaction on a file. A text that is no UTF-8 is read with replacement characters."""
+
+    def _roll_back(self) -> None:
+        if self.driver.in_transaction:  # some errors have rolled it back
+            super()._roll_back()
+
+    def _rows_of(self, statement: Statement) -> list[Row]:
+        try:
+            return super()._rows_of(statement)
+        except OperationalError as error:
+            found = _NO_UTF8.match(str(error.orig))
+            if found is None:
+                raise
+        warn_of_invalid_text(self.database.url.shown, found[1])
+        self.driver.text_factory = with_replacements
+        try:
+            return super()._rows_of(statement)
+        finally:
+            self.driver.text_factory = str
+
+
+def row_number(table: Table) -> ColumnElement[int]:
+    """Return SQLite's own row number, by a name that no column of the table has."""
+    taken = {column.name.lower() for column in table.columns}
+    return literal_column(next((n for n in ("_rowid_", "rowid", "oid") if n not in taken), "0"), BigInteger)
+
+
+def checked_url(url: URL) -> URL:
+    if url.host:
+        raise InvalidInput(
+            f"a SQLite catalog is a file, and '{url.host}' stands where a URL has its host: write three slashes before "
+            "a relative path, four before an absolute one, as in 'sqlite:///lake.sqlite' and 'sqlite:////data/lake.sqlite'"
+        )
+    if not url.database or url.database == ":memory:":
+        raise InvalidInput(
+            "a lake needs a catalog that outlives the process: name a file, as in 'sqlite:///lake.sqlite'"
+        )
+    return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).absolute()))
+
+
+def _open_engine(url: URL, lock_seconds: float, connect_seconds: float) -> Engine:  # noqa: ARG001 # a file is opened at once
+    return create_engine(
+        url,
+        connect_args={"timeout": lock_seconds, "isolation_level": None, "check_same_thread": False},
+        poolclass=QueuePool,
+        # Keys of encrypted files are parameters; errors, which show statements, must not show them.
+        hide_parameters=True,
+        pool_reset_on_return=None,
+    )
+
+
+SQLITE = CatalogDialect(
+    name="sqlite",
+    checked_url=checked_url,
+    is_file=True,
+    has_schemas=False,
+    open_engine=_open_engine,
+    is_alive=None,  # SQLAlchemy itself has a transaction on a connection of SQLite
+    session=SqliteSession,
+    # Take the write lock before reading the head: a lock upgrade would deadlock with another writer.
+    begin_write="BEGIN IMMEDIATE",
+    begin_read="BEGIN",
+    concurrent_writers=False,
+    errors=SQLITE_ERRORS,
+    values=PLAIN_VALUES,
+    table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+    inlined_tables=(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND coalesce(:name, 'main') = 'main'"
+        " AND name LIKE 'ducklake~_inlined~_data~_%' ESCAPE '~' ORDER BY 1"
+    ),
+    stored_columns=None,
+    update_many=None,
+    inlined_rules=SQLITE_RULES,
+    inlined=DbapiInlinedStore(SQLITE_RULES, row_number),
+)

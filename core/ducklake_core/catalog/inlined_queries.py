@@ -1,0 +1,85 @@
+"""Every SELECT on tables of inlined rows that is the same in all databases; the same object each time."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sqlalchemy import BigInteger, ColumnElement, Select, Table, and_, bindparam, func, or_, select
+
+from ducklake_core.catalog import queries
+from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
+from ducklake_core.catalog.session import Session
+from ducklake_core.model import Column, ColumnId, InlinedTable
+
+if TYPE_CHECKING:
+    from ducklake_core.catalog.dialect import CatalogDialect
+
+Picked: TypeAlias = tuple[ColumnElement[object], ...]
+
+
+def pick_columns(session: Session, inlined: InlinedTable, chosen: tuple[ColumnId, ...]) -> tuple[Table, Picked]:
+    """Return an inlined table, and some of its columns as queries have them."""
+    schema = session.database.url.metadata_schema
+    return _pick(inlined.name, inlined.columns, chosen, session.dialect, schema, inlined.stored_names)
+
+
+@lru_cache(maxsize=512)
+def _pick(
+    name: str,
+    columns: tuple[Column, ...],
+    chosen: tuple[ColumnId, ...],
+    dialect: CatalogDialect,
+    schema: str | None,
+    stored_names: tuple[str, ...],
+) -> tuple[Table, Picked]:
+    table = inlined_table(name, columns, dialect.inlined_rules, schema, stored_names)
+    by_id = {c.column_id: (sql_column, c) for sql_column, c in zip(user_columns(table), columns, strict=True)}
+    return table, tuple(dialect.inlined.selected(*by_id[i]) for i in chosen)
+
+
+@lru_cache(maxsize=512)
+def live_rows(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
+    return select(table.c.row_id, *picked).where(queries.live_at(table)).order_by(table.c.row_id)
+
+
+@lru_cache(maxsize=512)
+def live_rows_between(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
+    is_wanted = table.c.row_id >= bindparam("first_row_id"), table.c.row_id < bindparam("end_row_id")
+    return live_rows(table, picked).where(*is_wanted)
+
+
+@lru_cache(maxsize=512)
+def extent(table: Table) -> Select[Any]:
+    """The live rows, their least row id, and the one behind the greatest."""
+    ends = func.coalesce(func.min(table.c.row_id), 0), func.coalesce(func.max(table.c.row_id) + 1, 0)
+    return select(func.count(), *ends).select_from(table).where(queries.live_at(table))
+
+
+@lru_cache(maxsize=512)
+def all_versions(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
+    system = [table.c[name] for name in SYSTEM_COLUMNS]
+    found = select(*system, *picked).where(table.c.begin_snapshot <= bindparam("snapshot"))
+    return found.order_by(table.c.row_id, table.c.begin_snapshot)
+
+
+@lru_cache(maxsize=512)
+def changed_versions(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
+    system = [table.c[name] for name in SYSTEM_COLUMNS]
+    start, end = (bindparam(name, type_=BigInteger) for name in ("start", "end"))
+    begun = and_(table.c.begin_snapshot > start, table.c.begin_snapshot <= end)
+    ended = and_(table.c.end_snapshot > start, table.c.end_snapshot <= end)
+    return select(*system, *picked).where(or_(begun, ended))
+
+
+@lru_cache(maxsize=512)
+def count_by(mark: ColumnElement[int]) -> Select[int, int]:
+    """How many row versions each snapshot of a range began or ended."""
+    start, end = (bindparam(name, type_=BigInteger) for name in ("start", "end"))
+    return select(mark, func.count()).where(mark > start, mark <= end).group_by(mark)
+
+
+@lru_cache(maxsize=512)
+def count_versions(table: Table) -> Select[Any]:
+    begun = table.c.begin_snapshot <= bindparam("snapshot")
+    return select(func.count()).select_from(table).where(begun)

@@ -1,0 +1,81 @@
+"""How a catalog database takes inlined rows and gives them back: what each has to know. `inlined_reader` asks it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import ColumnElement, Table
+
+from ducklake_core.catalog.row_versions import RowVersions
+from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.model import Column, InlinedTable, SnapshotId
+from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.writes import InsertInlined
+
+if TYPE_CHECKING:
+    from ducklake_core.catalog.database import Database
+
+READ_CHUNK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuery:
+    """A query of inlined rows: so many numbers, which are row ids and snapshots, then the values of some columns."""
+
+    statement: Statement
+    table: str
+    number_count: int
+    columns: Sequence[Column]
+
+
+class FetchedRows(NamedTuple):
+    """Some rows of a `RowQuery`; a number that is null is 0."""
+
+    numbers: Sequence[np.ndarray]
+    rows: pa.Table
+
+
+class InlinedStore(ABC):
+    """Inserts and reads inlined rows, as one database does it best. It keeps nothing."""
+
+    @abstractmethod
+    def takes_by_statement(self, session: Session, row_count: int) -> bool:
+        """Tell whether so many rows are one of the statements of their commit; else `insert` takes them."""
+
+    @abstractmethod
+    def prepare(self, session: Session, rows: InlinedRows) -> None:
+        """Make now of the rows what their insert will need."""
+
+    @abstractmethod
+    def insert_statement(self, session: Session, write: InsertInlined) -> Statement:
+        """Return the statement that inserts rows, where `takes_by_statement` has said so."""
+
+    @abstractmethod
+    def insert(self, session: Session, write: InsertInlined) -> None:
+        """Insert rows within the transaction of the session, straight through the driver."""
+
+    @abstractmethod
+    def fetch(self, session: Session, query: RowQuery) -> Iterator[FetchedRows]:
+        """Yield the rows of a query, in chunks of about `READ_CHUNK_BYTES` or all at once."""
+
+    @abstractmethod
+    def read_versions(
+        self, database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int
+    ) -> Generator[RowVersions, None, None]:
+        """Yield all row versions begun by a snapshot, in chunks of about so many bytes; see `read_row_versions`."""
+
+    @abstractmethod
+    def row_size(self, table: Table) -> ColumnElement[Any]:
+        """Return SQL that estimates the bytes of a row."""
+
+    def selected(self, element: ColumnElement[object], column: Column) -> ColumnElement[object]:  # noqa: ARG002 # for those that cast
+        """Return a column of an inlined table as a query of rows has it."""
+        return element
+
+    def lock(self, session: Session, table: Table) -> None:  # noqa: B027 # a database of one writer has nothing to do
+        """Keep all others from a table until the transaction ends, or give up soon; nothing was looked at before."""

@@ -1,0 +1,69 @@
+"""PostgreSQL as a catalog database: its record."""
+
+from __future__ import annotations
+
+import math
+
+from sqlalchemy import URL, Engine, create_engine
+
+from ducklake_core.catalog.dialect import CatalogDialect
+from ducklake_core.catalog.postgres.connections import is_alive
+from ducklake_core.catalog.postgres.errors import POSTGRES_ERRORS
+from ducklake_core.catalog.postgres.inlined import PostgresInlinedStore
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
+from ducklake_core.catalog.postgres.session import PostgresSession
+from ducklake_core.catalog.postgres.statements import update_from_json
+from ducklake_core.errors import InvalidInput
+from ducklake_core.spec.tables import NATIVE_VALUES
+
+_MAX_CONNECT_SECONDS = 10.0
+# A server that vanishes without a word is noticed within half a minute, not after hours.
+_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
+
+
+def _checked_url(url: URL) -> URL:
+    if url.port is not None and not 0 < url.port < 65536:
+        raise InvalidInput(f"the catalog's address has port {url.port}: ports are from 1 to 65535")
+    return url.set(drivername="postgresql+psycopg")
+
+
+def _open_engine(url: URL, lock_seconds: float, connect_seconds: float) -> Engine:  # noqa: ARG001 # see `wire`: it sets how long a lock is waited for
+    # Texts are sent as UTF-8, whatever encoding the database has. What is prepared, and where, is for `wire`.
+    arguments = {
+        "application_name": "ducklake-streaming",
+        "connect_timeout": math.ceil(min(_MAX_CONNECT_SECONDS, max(1.0, connect_seconds))),
+        "client_encoding": "utf8",
+        "prepare_threshold": None,
+    }
+    arguments |= {name: value for name, value in _KEEPALIVE.items() if name not in url.query}
+    return create_engine(
+        url, isolation_level="AUTOCOMMIT", connect_args=arguments, use_native_hstore=False, pool_reset_on_return=None
+    )
+
+
+POSTGRES = CatalogDialect(
+    name="postgresql",
+    checked_url=_checked_url,
+    is_file=False,
+    has_schemas=True,
+    open_engine=_open_engine,
+    is_alive=is_alive,
+    session=PostgresSession,
+    # One consistent view of several catalog tables, and an error instead of a silently stale write.
+    begin_write="BEGIN ISOLATION LEVEL REPEATABLE READ",
+    begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    concurrent_writers=True,
+    errors=POSTGRES_ERRORS,
+    values=NATIVE_VALUES,
+    table_exists="SELECT to_regclass(:name) IS NOT NULL",
+    inlined_tables=(
+        "SELECT tablename::text FROM pg_tables WHERE schemaname = coalesce(CAST(:name AS text), current_schema())"
+        r" AND tablename LIKE 'ducklake\_inlined\_data\_%' ORDER BY 1"
+    ),
+    stored_columns=(
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
+    ),
+    update_many=update_from_json,
+    inlined_rules=POSTGRES_RULES,
+    inlined=PostgresInlinedStore(),
+)

@@ -1,0 +1,128 @@
+"""Inlined rows of PostgreSQL: few go in as one parameter of the commit, many by a binary COPY; COPY or pages out."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Select, String, Table, bindparam, func
+from sqlalchemy import cast as sql_cast
+
+from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
+from ducklake_core.catalog.inlined_store import READ_CHUNK_BYTES, FetchedRows, InlinedStore, RowQuery
+from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
+from ducklake_core.catalog.postgres import encode, encode_small
+from ducklake_core.catalog.postgres.copy_decode import split_rows
+from ducklake_core.catalog.postgres.joined_decode import PLACE, page_start
+from ducklake_core.catalog.postgres.page_reader import PageScan, count_pages, read_in_order
+from ducklake_core.catalog.postgres.session import PostgresSession, on_postgres
+from ducklake_core.catalog.postgres.statements import copy_in, insert_unnested, lock_table
+from ducklake_core.catalog.row_versions import RowVersions, table_of
+from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.model import Column, InlinedTable, SnapshotId
+from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.writes import InsertInlined
+from ducklake_core.spec.small_rows import take_values
+from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
+from ducklake_core.text_repair import with_valid_text
+
+if TYPE_CHECKING:
+    from ducklake_core.catalog.database import Database
+
+# The first server that does not insist on the number of a row's type, which no client knows, is PostgreSQL 14.
+FIRST_WITH_ROW_ARRAYS = 140_000
+# How long others that want to read a table may have to wait behind us.
+_LOCK_MILLISECONDS = 500
+
+
+class PostgresInlinedStore(InlinedStore):
+    """Inlined rows in PostgreSQL's binary formats, a column at a time."""
+
+    def takes_by_statement(self, session: Session, row_count: int) -> bool:
+        return row_count <= ROW_ARRAY_ROWS and on_postgres(session).server_version >= FIRST_WITH_ROW_ARRAYS
+
+    def prepare(self, session: Session, rows: InlinedRows) -> None:
+        rows.encoded(_encode_small if self.takes_by_statement(session, rows.rows.num_rows) else _encode_cells)
+
+    def insert_statement(self, session: Session, write: InsertInlined) -> Statement:
+        encoded = write.source.encoded(_encode_small)
+        rows = encode_small.rows_parameter(encoded, write.row_ids.tolist(), int(write.begin))
+        schema = session.database.url.metadata_schema
+        return Statement(insert_unnested(write.columns, write.name, schema, write.stored_names), {"rows": rows})
+
+    def insert(self, session: Session, write: InsertInlined) -> None:
+        cells = [
+            encode.int64_cells(write.row_ids),
+            encode.constant_cells(int(write.begin), write.row_count),
+            encode.constant_cells(None, write.row_count),
+            *write.source.encoded(_encode_cells),
+        ]
+        target = copy_in(session.database.url.metadata_schema, write.name)
+        on_postgres(session).copy_in(target, encode.copy_buffer(cells))
+
+    def fetch(self, session: Session, query: RowQuery) -> Iterator[FetchedRows]:
+        return _copied(on_postgres(session), query, READ_CHUNK_BYTES)
+
+    def read_versions(
+        self, database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int
+    ) -> Generator[RowVersions, None, None]:
+        """Yield in one transaction, which locks no row.
+
+        Of many rows those that lie in their order come first, then the others, in that order as well.
+        """
+        with database.read() as session:
+            here = on_postgres(session)
+            table, picked = pick_columns(session, inlined, tuple(c.column_id for c in inlined.columns))
+            wanted = PageScan(table, picked, inlined.columns, snapshot)
+            count, first = count_pages(here, inlined.name, len(inlined.columns)), 0
+            if count:
+                for versions, first in read_in_order(here, wanted, count, chunk_bytes):  # noqa: B007 # see below
+                    yield versions
+            if first < count or not count:
+                yield from _sorted(here, wanted, first, chunk_bytes)
+
+    def row_size(self, table: Table) -> ColumnElement[Any]:
+        """Return the size of the row as stored."""
+        return func.pg_column_size(table.table_valued())
+
+    def selected(self, element: ColumnElement[object], column: Column) -> ColumnElement[object]:
+        return element if encode.select_cast(column) is None else sql_cast(element, String)
+
+    def lock(self, session: Session, table: Table) -> None:
+        session.begin()
+        for statement in lock_table(table.schema, table.name, _LOCK_MILLISECONDS):
+            on_postgres(session).driver.execute(statement)
+
+
+def _encode_small(rows: InlinedRows) -> encode_small.EncodedRows:
+    return encode_small.encode_rows(rows.small or take_values(rows.rows, rows.columns), rows.columns)
+
+
+def _encode_cells(rows: InlinedRows) -> list[encode.Cells]:
+    return [encode.encode_column(rows.rows.column(i), c) for i, c in enumerate(rows.columns)]
+
+
+def _copied(session: PostgresSession, query: RowQuery, chunk_bytes: int) -> Iterator[FetchedRows]:
+    """Yield the rows of a query as a COPY brings them."""
+    first, columns = query.number_count, query.columns
+    with session.copy_out(query.statement) as messages:
+        for copied in split_rows(messages, first + len(columns), chunk_bytes):
+            rows = table_of([copied.array(i, c) for i, c in enumerate(columns, first)], columns, copied.count)
+            yield FetchedRows([copied.int64s(i) for i in range(first)], with_valid_text(rows, query.table))
+
+
+def _sorted(session: PostgresSession, scan: PageScan, first: int, chunk_bytes: int) -> Iterator[RowVersions]:
+    """Yield the row versions of all pages from one on, as the server sorts them."""
+    statement = Statement(all_versions(scan.table, scan.picked), {"snapshot": scan.snapshot})
+    if first:
+        parameters = {"snapshot": scan.snapshot, "first": page_start(first)}
+        statement = Statement(_versions_from(scan.table, scan.picked), parameters)
+    query = RowQuery(statement, scan.table.name, len(SYSTEM_COLUMNS), scan.columns)
+    for found in _copied(session, query, chunk_bytes):
+        yield RowVersions(found.rows, *found.numbers)
+
+
+@lru_cache(maxsize=512)
+def _versions_from(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
+    return all_versions(table, picked).where(bindparam("first", type_=PLACE.type) <= PLACE)
