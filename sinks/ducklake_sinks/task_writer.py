@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core import faults
+from ducklake_core.arrow_stream import from_stream, to_stream
 from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch, TerminalError
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
@@ -59,7 +60,7 @@ class Message:
     size_bytes: int = 0
 
     def read_rows(self) -> pa.Table | None:
-        return None if self.rows is None else pa.ipc.open_stream(self.rows).read_all()
+        return None if self.rows is None else from_stream(self.rows).read_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class _Buffer:
         is_large = sum(table.num_rows for table in self.tables) > few_rows or self.size_bytes > few_bytes
         if self.files or is_large:
             self.write(storage)
-        rows = _stream_bytes(pa.concat_tables(self.tables)) if self.tables else None
+        rows = to_stream(pa.concat_tables(self.tables)) if self.tables else None
         return Message(self.target.name, tuple(self.files), rows, self.written_bytes + self.size_bytes)
 
 
@@ -218,10 +219,3 @@ class _Task:
 def _shown_partition() -> str:
     context = TaskContext.get()
     return "the data" if context is None else f"partition {context.partitionId()} of the batch"
-
-
-def _stream_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())

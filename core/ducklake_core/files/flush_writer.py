@@ -29,7 +29,7 @@ from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
 log = logging.getLogger(__name__)
 
-MOST_OPEN_FILES = 100
+MAX_OPEN_FILES = 100
 _END = "end_snapshot"  # no inlined table can have a column of this name
 
 
@@ -85,7 +85,7 @@ class FlushWriter:
                 with_nan = known.file.with_nan
                 self._finish_file(values)
         if values not in self._open:
-            if len(self._open) >= MOST_OPEN_FILES:
+            if len(self._open) >= MAX_OPEN_FILES:
                 self._finish_file(next(iter(self._open)))
             file = OpenFile(self._storage, self._layout, group, values, with_nan=with_nan)
             self._open[values] = _Flushing(file.__enter__())
