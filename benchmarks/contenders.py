@@ -28,6 +28,7 @@ from ducklake_core.catalog.dbapi import values as dbapi_values
 from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.catalog.postgres import encode
+from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.model import Column, Epoch
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import build_columns
@@ -152,7 +153,7 @@ def row_copy(place: Place) -> Iterator[Contender]:
 @contextmanager
 def encoded_insert(place: Place) -> Iterator[Contender]:
     """The floor on SQLite: executemany of rows that are ready, and COMMIT."""
-    table = inlined_table(_BARE_TABLE, COLUMNS, "sqlite", None)
+    table = inlined_table(_BARE_TABLE, COLUMNS, SQLITE_RULES, None)
     marks = ", ".join("?" * len(table.columns))
     with closing(sqlite3.connect(place.url.removeprefix("sqlite:///"))) as connection:
         connection.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
@@ -180,7 +181,7 @@ def _ipc(readings: pa.Table) -> bytes:
 @contextmanager
 def _bare_postgres(place: Place) -> Iterator[psycopg.Connection]:
     assert place.database is not None
-    table = inlined_table(_BARE_TABLE, COLUMNS, "postgresql", None)
+    table = inlined_table(_BARE_TABLE, COLUMNS, POSTGRES_RULES, None)
     with psycopg.connect(place.database.conninfo) as connection:
         connection.execute(str(CreateTable(table).compile(dialect=postgresql.dialect())).encode())  # type: ignore[no-untyped-call] # untyped there
         connection.commit()

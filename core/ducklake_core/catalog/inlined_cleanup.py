@@ -41,12 +41,12 @@ def drop_superseded(database: Database, keep: timedelta, now: datetime) -> tuple
 
 
 def _registered_names(session: Session) -> list[str]:
-    return [row[0] for row in session.query(_superseded(session.tables))]
+    return [name for [name] in session.query(_superseded(session.tables))]
 
 
 def _forgotten(session: Session, until: datetime) -> list[str]:
     """Return the tables that are not registered any more and were emptied by then."""
-    known = {row[0] for row in session.query(_registered(session.tables))}
+    known = {name for [name] in session.query(_registered(session.tables))}
     found = [(name, match) for name in inlined_table_names(session) if (match := _NAME.fullmatch(name))]
     left = [(name, int(match[1]), int(match[2])) for name, match in found if name not in known]
     return [name for name, table_id, version in left if _emptied_at(session, table_id, version) <= until]
@@ -63,7 +63,8 @@ def _emptied_at(session: Session, table_id: int, schema_version: int) -> datetim
         if any(c.kind is ChangeKind.INLINE_FLUSH and c.object_id == table_id for c in parse_changes(text)):
             return _utc(time)
     rows = session.query(_superseding(t), table_id=table_id, version=schema_version)  # it had no rows to be flushed
-    return _utc((rows or session.query(_oldest(t)))[0][0])
+    [[time]] = rows or session.query(_oldest(t))
+    return _utc(time)
 
 
 def _utc(time: datetime) -> datetime:
