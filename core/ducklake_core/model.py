@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NewType
 from uuid import UUID
 
+from ducklake_core.spec.kinds import NESTED, Kind, kind_of
 from ducklake_core.spec.names import fold
 
 SnapshotId = NewType("SnapshotId", int)
@@ -74,10 +75,14 @@ class Column:
     default_value_type: str = "literal"  # 'literal' or 'expression'
     children: tuple[Column, ...] = ()
     comment: str | None = None
+    kind: Kind = field(init=False, repr=False, compare=False)  # of the type
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", kind_of(self.type))
 
     @property
     def is_nested(self) -> bool:
-        return self.type in ("struct", "list", "map")
+        return self.kind in NESTED
 
     def walk(self) -> Iterator[Column]:
         """Yield this node, then its descendants, depth first."""

@@ -22,9 +22,10 @@ from ducklake_core.errors import UnsupportedType
 from ducklake_core.files.nested import parts_of, plain_nested, with_parts
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, validity_of
+from ducklake_core.spec.kinds import decimal_parameters
 from ducklake_core.spec.temporal_text import INFINITE_TICKS
 from ducklake_core.spec.text import to_text
-from ducklake_core.spec.types import arrow_type, decimal_parameters, type_text
+from ducklake_core.spec.types import arrow_type, type_text
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
-from ducklake_core.plan.bounds import order_of
 from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.order import key_of_text
 from ducklake_core.plan.statistics import changed_stats, merge_table_stats
 from ducklake_core.spec.text import from_text, to_text
 from ducklake_core.spec.types import arrow_schema, build_columns
@@ -47,7 +47,7 @@ def test_bounds_are_texts_of_the_smallest_and_largest_value(type_: str) -> None:
     assert (stats.value_count, stats.null_count) == (len(texts), 1)
     assert stats.min_value in texts
     assert stats.max_value in texts
-    key = order_of(type_)
+    key = key_of_text(type_)
     assert key(str(stats.min_value)) == min(map(key, texts))
     assert key(str(stats.max_value)) == max(map(key, texts))
 
@@ -57,14 +57,14 @@ def test_texts_are_ordered_as_their_values(type_: str) -> None:
     array = sample_array(type_).drop_null()
     texts = to_text(array, column_of(type_))
 
-    ordered = sorted(texts.to_pylist(), key=order_of(type_))
+    ordered = sorted(texts.to_pylist(), key=key_of_text(type_))
 
     assert from_text(pa.array(ordered), column_of(type_)).equals(array.take(pc.sort_indices(array)))
 
 
 def test_infinity_is_beyond_every_moment() -> None:
     for type_ in ("timestamp", "timestamp_ns", "timestamptz", "date"):
-        key = order_of(type_)
+        key = key_of_text(type_)
         assert key("-infinity") < key("290309-12-22 (BC)") < key("294247-01-10") < key("infinity")
 
 
@@ -246,7 +246,7 @@ def test_no_value_is_outside_the_bounds_after_any_batches(data: st.DataObject) -
         stats = TableStats((stats.record_count if stats else 0) + len(batch), 0, 0, new)
 
     assert stats is not None
-    bounds, key = stats.columns[ID], order_of(type_)
+    bounds, key = stats.columns[ID], key_of_text(type_)
     texts = [text for batch in batches for text in to_text(batch, column).to_pylist()]
     assert bounds.contains_null is (None in texts)
     for text in texts:

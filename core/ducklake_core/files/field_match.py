@@ -16,6 +16,7 @@ from ducklake_core.errors import UnreadableFile, UnsupportedType
 from ducklake_core.files.casts import cast_values
 from ducklake_core.files.nested import parts_of, plain_nested, with_parts
 from ducklake_core.model import Column, NameMapping, NameMappingEntry
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.text import from_text
 from ducklake_core.spec.types import FIELD_ID, arrow_type, is_list
@@ -98,7 +99,7 @@ def _constant(column: Column, text: str | None, length: int) -> pa.Array:
 
 def _refuse_unreadable(column: Column) -> None:
     for node in column.walk():
-        if node.type in ("variant", "unknown"):
+        if node.kind is Kind.OPAQUE:
             raise UnsupportedType(
                 f"column '{column.name}' has type '{node.type}', which only DuckDB can read; choose other columns",
                 column=column.name,
@@ -126,7 +127,7 @@ def _found(found: pa.Field, column: Column, index: int) -> Found:
     if not column.is_nested:
         return _with_children(found, column, index, ())
     below = _fields_below(found, column)
-    if column.type != "struct":  # a list's element and a map's key and value are known by their place
+    if column.kind is not Kind.STRUCT:  # a list's element and a map's key and value are known by their place
         return _with_children(found, column, index, tuple(map(_found, below, column.children, range(len(below)))))
     if below and all(field_id(child) is None for child in below):
         raise UnreadableFile(
@@ -144,11 +145,11 @@ def _with_children(found: pa.Field, column: Column, index: int, children: tuple[
 
 def _fields_below(found: pa.Field, column: Column) -> list[pa.Field]:
     type_ = found.type
-    if column.type == "struct" and pa.types.is_struct(type_):
+    if column.kind is Kind.STRUCT and pa.types.is_struct(type_):
         return list(type_)
-    if column.type == "list" and is_list(type_):
+    if column.kind is Kind.LIST and is_list(type_):
         return [type_.value_field]
-    if column.type == "map" and pa.types.is_map(type_):
+    if column.kind is Kind.MAP and pa.types.is_map(type_):
         return [type_.key_field, type_.item_field]
     raise UnreadableFile(f"column '{column.name}' is a {column.type}, but the file has {type_}", column=column.name)
 
@@ -183,7 +184,7 @@ def _mapped_field(found: pa.Field, column: Column, index: int, entry: NameMappin
     if not column.is_nested:
         return _with_children(found, column, index, ())
     below = _fields_below(found, column)
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         return _with_children(found, column, index, _by_name(below, column.children, entry.children, {}))
     by_target = {child.target_field_id: child for child in entry.children}
     if any(node.column_id not in by_target for node in column.children):

@@ -16,7 +16,8 @@ from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.statistics import bound_texts
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnStats, NewDataFile
-from ducklake_core.spec.types import decimal_parameters, scalar_arrow_type
+from ducklake_core.spec.kinds import Kind, decimal_parameters
+from ducklake_core.spec.types import scalar_arrow_type
 
 
 def read_file_facts(storage: Storage, directory: str, path: str, columns: Sequence[Column]) -> NewDataFile:
@@ -50,7 +51,7 @@ def _leaf_stats(leaf: Column, index: int, footer: pq.FileMetaData) -> ColumnStat
 
 def _bounds(leaf: Column, found: Sequence[Any]) -> tuple[str | None, str | None, bool | None]:  # Any: pyarrow's
     """Return both bounds and whether there is a NaN; None where that is unknown."""
-    is_float = leaf.type in ("float32", "float64")
+    is_float = leaf.kind is Kind.FLOAT
     if not found:
         return None, None, False if is_float else None
     if not all(statistics.has_min_max for statistics in found):
@@ -71,7 +72,7 @@ def _value(raw: Any, leaf: Column) -> Any:  # Any: Parquet's physical value, and
     parameters = decimal_parameters(leaf.type)
     if parameters is not None:
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        return Decimal(f"{unscaled}E-{parameters[1]}")  # exact; arithmetic would round to 28 digits
+        return Decimal(f"{unscaled}E-{parameters.scale}")  # exact; arithmetic would round to 28 digits
     if leaf.type == "varchar":
         return raw.decode() if isinstance(raw, bytes) else raw
     return raw

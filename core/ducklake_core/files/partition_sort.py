@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.model import Column, Partitioning, SortKey, SortOrder
 from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.kinds import NESTED, UNORDERED
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.partition import partition_values
 
@@ -43,7 +44,7 @@ def sort_rows(table: pa.Table, columns: Sequence[Column], order: SortOrder | Non
     sortable: dict[str, pa.ChunkedArray] = {}
     for key in order.keys if order else ():
         column = _column_of(key, columns)
-        if column is None or column.is_nested or column.type in ("interval", "timetz", "geometry", "variant"):
+        if column is None or column.kind in (*NESTED, *UNORDERED):
             break
         name = str(len(keys))
         sortable[name] = pa.chunked_array([plain(c) for c in table.column(column.name).chunks])

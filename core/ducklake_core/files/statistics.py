@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 from ducklake_core.files.nested import reachable_parts
 from ducklake_core.model import Column, ColumnStats
 from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.kinds import UNORDERED, Kind
 from ducklake_core.spec.text import to_text
 
 LONGEST_BOUND = 256  # bytes
-_UNBOUNDED = frozenset({"interval", "timetz", "geometry", "variant", "unknown"})
-_FLOATS = frozenset({"float32", "float64"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +91,9 @@ def _leaves(column: Column, chunks: Sequence[pa.Array]) -> Iterator[tuple[Column
 def _leaf_range(values: pa.Array, leaf: Column) -> LeafRange:
     values = plain(values)
     value_count = len(values) - values.null_count
-    if leaf.type in _UNBOUNDED:
+    if leaf.kind in UNORDERED:
         return LeafRange(values[:0], value_count)
-    has_nan = leaf.type in _FLOATS and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
+    has_nan = leaf.kind is Kind.FLOAT and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
     if has_nan:
         values = values.filter(pc.invert(pc.is_nan(values)))
     extremes = pc.min_max(values)
@@ -120,7 +119,7 @@ def _stats(leaf: Column, found: LeafRange, index: int, footer: pq.FileMetaData) 
         null_count=sum(chunk.num_values for chunk in chunks) - found.value_count,
         min_value=lower,
         max_value=upper,
-        contains_nan=found.has_nan if leaf.type in _FLOATS else None,
+        contains_nan=found.has_nan if leaf.kind is Kind.FLOAT else None,
         size_bytes=sum(chunk.total_compressed_size for chunk in chunks),
     )
 
@@ -129,13 +128,13 @@ def bound_texts(extremes: pa.Array, leaf: Column) -> tuple[str | None, str | Non
     """Return the least and the greatest value, given as an array of both, as text; or neither."""
     if len(extremes) == 0:
         return None, None
-    if leaf.type == "blob":
+    if leaf.kind is Kind.BLOB:
         lower, upper = extremes.to_pylist()
         return _pair(lower[:LONGEST_BOUND].hex().upper(), _raised_bytes(upper))
-    if leaf.type in ("varchar", "json"):
+    if leaf.kind is Kind.TEXT:
         lower, upper = extremes.to_pylist()
         return _pair(lower.encode()[:LONGEST_BOUND].decode(errors="ignore"), _raised_text(upper))
-    if leaf.type == "boolean":  # the reference has 0 and 1 in the statistics of files
+    if leaf.kind is Kind.BOOLEAN:  # the reference has 0 and 1 in the statistics of files
         lower, upper = extremes.cast(pa.int8()).cast(pa.string()).to_pylist()
     else:
         lower, upper = to_text(extremes, leaf).to_pylist()

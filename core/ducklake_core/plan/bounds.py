@@ -1,29 +1,23 @@
-"""The smallest and the largest value of a leaf column, as texts of the catalog, and how two such texts compare. Pure.
+"""The smallest and the largest value of a leaf of inlined rows, as texts of the catalog. Pure.
 
-As the extension does: numbers and moments compare by value with NaN as the largest, everything else by its text, which
-for blobs, intervals and times with an offset is not the order of the values.
+What is smaller is said in `order`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from decimal import Decimal
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ducklake_core.spec import temporal_text as temporal
 from ducklake_core.spec.arrays import plain
-from ducklake_core.spec.scalar_text import parse_boolean, scalar_to_text, text_of
-from ducklake_core.spec.types import NUMPY_TYPES, decimal_parameters
+from ducklake_core.spec.kinds import decimal_parameters
+from ducklake_core.spec.scalar_text import scalar_to_text, text_of
+from ducklake_core.spec.types import NUMPY_TYPES
 
 BoundTexts = tuple[str | None, str | None]
 UNKNOWN: BoundTexts = (None, None)
-_NANOSECONDS = 10**9  # per second
 
 
 def find_bounds(values: pa.Array, type_: str) -> BoundTexts:
@@ -31,12 +25,10 @@ def find_bounds(values: pa.Array, type_: str) -> BoundTexts:
     find = _FINDERS.get(type_)
     if find is not None:
         return find(values, type_)
-    return _decimal_bounds(values, type_) if type_.startswith("decimal") else _text_bounds(values, type_)
-
-
-def order_of(type_: str) -> Callable[[str], Any]:  # Any: any key that can be compared with its like
-    """Return what makes a comparable key of a bound's text; it raises ValueError when that is no such value."""
-    return _decimal_key if type_.startswith("decimal") else _KEYS.get(type_, _text_key)
+    decimal = decimal_parameters(type_)
+    if decimal is None:
+        return _text_bounds(values, type_)
+    return _decimal_bounds(values, type_) if decimal.fits_int64 else _extreme_texts(values, type_)
 
 
 # --------------------------------------------------------------------------------------------- find
@@ -74,10 +66,7 @@ def _boolean_bounds(array: pa.Array, _: str) -> BoundTexts:
 
 
 def _decimal_bounds(array: pa.Array, type_: str) -> BoundTexts:
-    precision, _ = decimal_parameters(type_) or (0, 0)
-    if precision > 18:
-        return _extreme_texts(array, type_)
-    # The unscaled value fits the lower half of Arrow's 128 bits.
+    """Look at the lower half of Arrow's 128 bits, which the unscaled values fit."""
     halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     values = halves[array.is_valid().to_numpy(zero_copy_only=False)] if array.null_count else halves
     low, high = _extremes(values)
@@ -122,43 +111,4 @@ _FINDERS: Mapping[str, Callable[[pa.Array, str], BoundTexts]] = {
     **dict.fromkeys(("int128", "uint128"), _extreme_texts),
     **dict.fromkeys(("float32", "float64"), _float_bounds),
     **dict.fromkeys(("varchar", "json"), _string_bounds),
-}
-
-
-# ------------------------------------------------------------------------------------------ compare
-
-
-def _text_key(text: str) -> str:
-    return text  # code points compare as their UTF-8 bytes do
-
-
-def _float_key(text: str) -> tuple[bool, float]:
-    value = float(text)
-    return (True, 0.0) if math.isnan(value) else (False, value)
-
-
-@lru_cache(maxsize=1024)  # the bound of a table meets that of every append
-def _moment_key(text: str) -> float:
-    value = temporal.parse_timestamp(text, _NANOSECONDS)
-    return math.copysign(math.inf, value) if abs(value) == temporal.INFINITE_TICKS else value
-
-
-def _decimal_key(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except ArithmeticError:
-        raise ValueError(text) from None
-
-
-_KEYS: Mapping[str, Callable[[str], Any]] = {  # Any: see order_of
-    "boolean": parse_boolean,
-    **dict.fromkeys((f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64, 128)), int),
-    "float32": _float_key,
-    "float64": _float_key,
-    "date": temporal.parse_date,
-    **dict.fromkeys(
-        ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"),
-        _moment_key,
-    ),
-    **dict.fromkeys(("time", "time_ns"), lambda text: temporal.parse_time(text, _NANOSECONDS)),
 }

@@ -5,9 +5,7 @@ What does not fit is refused by an error that names the column, what it needs an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -16,7 +14,8 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog, NotNullViolation, SchemaMismatch, UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import leaves, plain
-from ducklake_core.spec.memo import per_object
+from ducklake_core.spec.kinds import Kind
+from ducklake_core.spec.memo import per_object, per_object_while_same
 from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.text import from_text, parse_literal
 from ducklake_core.spec.types import arrow_schema, arrow_type, is_list
@@ -29,7 +28,7 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     `fill_missing` gives columns that the data lacks their defaults, and fields of structs null; else they are an error.
     A text that is no UTF-8, which no reader could read again, is InvalidInput that names column and row.
     """
-    others = _other_types(data.schema, columns)
+    others = _other_types(tuple(columns), data.schema)
     if others is not None:
         for place in others:
             array = conform_column(data.column(place), columns[place], table_name, fill_missing=fill_missing)
@@ -59,40 +58,29 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     return fitted
 
 
-@dataclass(slots=True)
-class _Shape:
-    """What data of a table's exact columns looks like, and the columns whose values must be looked at all the same.
-
-    `last`: the last schema with the same names, and which of its columns have other types; data mostly comes as before.
-    """
-
-    schema: pa.Schema
-    checked: tuple[int, ...]
-    last: tuple[pa.Schema, tuple[int, ...]]
+@per_object_while_same(pa.Schema.equals)
+def _other_types(columns: tuple[Column, ...], schema: pa.Schema) -> tuple[int, ...] | None:
+    """Return which columns of the data have another type than the table's; None when they have other names."""
+    wanted = _schema_of(columns)
+    if schema.names != wanted.names:
+        return None
+    types = zip(schema.types, wanted.types, strict=True)
+    return tuple(index for index, (one, other) in enumerate(types) if one != other)
 
 
 @per_object
-def _shape_of(columns: tuple[Column, ...]) -> _Shape:
-    checked = (i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
-    schema = arrow_schema(columns)
-    return _Shape(schema, tuple(checked), (schema, ()))
+def _schema_of(columns: tuple[Column, ...]) -> pa.Schema:
+    return arrow_schema(columns)
 
 
-def _other_types(schema: pa.Schema, columns: Sequence[Column]) -> tuple[int, ...] | None:
-    """Return which columns of the data have another type than the table's; None when they have other names."""
-    shape = _shape_of(tuple(columns))
-    known, others = shape.last
-    if not schema.equals(known):
-        if schema.names != shape.schema.names:
-            return None
-        types = zip(schema.types, shape.schema.types, strict=True)
-        others = tuple(index for index, (one, other) in enumerate(types) if one != other)
-        shape.last = schema, others
-    return others
+@per_object
+def _checked(columns: tuple[Column, ...]) -> tuple[int, ...]:
+    """Return the columns whose values must be looked at even when the types are the table's."""
+    return tuple(i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
 
 
 def _refuse_values(data: pa.Table, columns: Sequence[Column], table_name: str) -> None:
-    for index in _shape_of(tuple(columns)).checked:
+    for index in _checked(tuple(columns)):
         _refuse_impossible(data.column(index), columns[index], table_name)
         _refuse_nulls(data.column(index), columns[index], table_name)
 
@@ -214,14 +202,14 @@ def _conform_nested(array: pa.Array, column: Column, path: str, *, fill_missing:
     type_, target = array.type, arrow_type(column)
     array = pa.concat_arrays([array]) if array.offset else array  # a slice's children are not sliced
     go = partial(_conform, fill_missing=fill_missing)
-    if column.type == "struct" and pa.types.is_struct(type_):
+    if column.kind is Kind.STRUCT and pa.types.is_struct(type_):
         parts = _conform_fields(array, column, path, fill_missing=fill_missing)
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
-    if column.type == "list" and is_list(type_):
+    if column.kind is Kind.LIST and is_list(type_):
         plain_list = array.cast(pa.list_(type_.value_type))
         values = go(plain_list.values, column.children[0], f"{path}.element")
         return pa.ListArray.from_arrays(plain_list.offsets, values, type=target, mask=_mask(plain_list))
-    if column.type == "map" and pa.types.is_map(type_):
+    if column.kind is Kind.MAP and pa.types.is_map(type_):
         key, value = column.children
         keys, items = go(array.keys, key, f"{path}.key"), go(array.items, value, f"{path}.value")
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=_mask(array))
@@ -247,13 +235,13 @@ def _mask(array: pa.Array) -> pa.Array | None:
 
 def _conform_scalar(array: pa.Array, column: Column, path: str) -> pa.Array:
     target = arrow_type(column)
-    if not _is_convertible(array.type, column.type):
+    if not _is_convertible(array.type, column):
         raise _mismatch(path, column.type, array.type)
     storage = plain(array)
     try:
-        if column.type == "uuid" and pa.types.is_fixed_size_binary(storage.type):
+        if column.kind is Kind.UUID and pa.types.is_fixed_size_binary(storage.type):
             return pa.ExtensionArray.from_storage(target, storage.cast(pa.binary(16)))
-        if column.type in ("uuid", "timetz") or (column.type == "json" and array.type != pa.json_()):
+        if column.kind in (Kind.UUID, Kind.TIMETZ) or (column.type == "json" and array.type != pa.json_()):
             return from_text(storage.cast(pa.string()), column)
         if isinstance(target, pa.ExtensionType):
             return pa.ExtensionArray.from_storage(target, storage.cast(target.storage_type))
@@ -277,13 +265,14 @@ def _narrowed(array: pa.Array) -> pa.Array:
     return floats
 
 
-def _is_convertible(type_: pa.DataType, target: str) -> bool:
+def _is_convertible(type_: pa.DataType, column: Column) -> bool:
     """Tell whether the kinds agree; whether each value fits is checked by the cast."""
     storage = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
-    family = re.sub(r"\d+$|\(.*\)$", "", target)
-    is_kind = _KINDS.get(target) or _KINDS.get(family)
+    is_kind = _ARROW_KINDS.get(column.kind)
     if is_kind is None:
-        raise UnsupportedType(f"values of type '{target}' cannot be written; DuckDB can write them", type=target)
+        raise UnsupportedType(
+            f"values of type '{column.type}' cannot be written; DuckDB can write them", type=column.type
+        )
     return bool(is_kind(storage))
 
 
@@ -304,23 +293,20 @@ def _is_zoneless(t: pa.DataType) -> bool:
     return bool((pa.types.is_timestamp(t) and t.tz is None) or pa.types.is_date(t))
 
 
-# By type, else by family (the type without its number): which Arrow types are of the same kind.
-_KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
-    "boolean": pa.types.is_boolean,
-    "int": _is_whole,
-    "uint": _is_whole,
-    "decimal": lambda t: pa.types.is_integer(t) or pa.types.is_decimal(t),
-    "float": lambda t: pa.types.is_integer(t) or pa.types.is_floating(t),
-    "timestamptz": lambda t: pa.types.is_timestamp(t) and t.tz is not None,
-    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"), _is_zoneless),
-    "time": pa.types.is_time,
-    "time_ns": pa.types.is_time,
-    "date": pa.types.is_date,
-    "interval": pa.types.is_interval,
-    **dict.fromkeys(("varchar", "json", "timetz"), _is_text),
-    "uuid": lambda t: _is_text(t) or (pa.types.is_fixed_size_binary(t) and t.byte_width == 16),
-    "blob": _is_bytes,
-    "geometry": _is_bytes,
+# Which Arrow types are of the same kind.
+_ARROW_KINDS: Mapping[Kind, Callable[[pa.DataType], bool]] = {
+    Kind.BOOLEAN: pa.types.is_boolean,
+    Kind.INTEGER: _is_whole,
+    Kind.DECIMAL: lambda t: pa.types.is_integer(t) or pa.types.is_decimal(t),
+    Kind.FLOAT: lambda t: pa.types.is_integer(t) or pa.types.is_floating(t),
+    Kind.TIMESTAMPTZ: lambda t: pa.types.is_timestamp(t) and t.tz is not None,
+    Kind.TIMESTAMP: _is_zoneless,
+    Kind.TIME: pa.types.is_time,
+    Kind.DATE: pa.types.is_date,
+    Kind.INTERVAL: pa.types.is_interval,
+    **dict.fromkeys((Kind.TEXT, Kind.TIMETZ), _is_text),
+    Kind.UUID: lambda t: _is_text(t) or (pa.types.is_fixed_size_binary(t) and t.byte_width == 16),
+    **dict.fromkeys((Kind.BLOB, Kind.GEOMETRY), _is_bytes),
 }
 
 

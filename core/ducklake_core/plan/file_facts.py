@@ -10,18 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, DataFile, TableVersion
-from ducklake_core.plan.bounds import order_of
+from ducklake_core.plan.order import Key, float_key, key_of_text
+from ducklake_core.spec.kinds import NESTED, UNORDERED, Kind
 from ducklake_core.spec.partition import partition_values
-from ducklake_core.spec.temporal_text import INFINITE_TICKS
 from ducklake_core.spec.types import arrow_type
-
-Key = Any  # Any: what `order_of` makes of a text: an int, a str, a Decimal, a pair for floats; comparable with its like
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +49,7 @@ def field_facts(column: Column, stats: ColumnStats | None, table: TableVersion, 
     facts = _facts_of_stats(column, stats, file.record_count) if stats is not None else FieldFacts()
     for transform, value in _partition_values(column.column_id, table, file):
         facts = _with_partition(facts, column, transform, value)
-    return replace(facts, range=facts.range.intersect(_calendar_range(column.type, facts.transformed)))
-
-
-def key_of(value: pa.Scalar, type_: str) -> Key:
-    """Return the key of a literal, in the space of the keys of a field of that type."""
-    if pa.types.is_floating(value.type):
-        return _float_key(value.as_py())
-    if pa.types.is_timestamp(value.type):
-        infinite = abs(value.value) == INFINITE_TICKS
-        return math.copysign(math.inf, value.value) if infinite else value.value * _NANOSECONDS[value.type.unit]
-    if pa.types.is_time(value.type):
-        return value.value * _NANOSECONDS[value.type.unit]
-    if pa.types.is_date(value.type):
-        return value.value
-    return _uuid_text(value.as_py()) if type_ == "uuid" else value.as_py()
+    return replace(facts, range=facts.range.intersect(_calendar_range(column, facts.transformed)))
 
 
 def may_be_transformed(facts: FieldFacts, column: Column, value: pa.Scalar) -> bool:
@@ -78,15 +61,11 @@ def may_be_transformed(facts: FieldFacts, column: Column, value: pa.Scalar) -> b
     )
 
 
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-# Blobs have two text forms that cannot be told apart. The reference lets every type become json, whose order is that
-# of its text. The others have no order, or none that their texts show.
-_WITHOUT_RANGE = frozenset(
-    {"blob", "json", "interval", "timetz", "struct", "list", "map", "variant", "geometry", "unknown"}
-)
+# Blobs have two text forms that cannot be told apart. The others have no order, or none that their texts show.
+_WITHOUT_RANGE = (Kind.BLOB, *UNORDERED, *NESTED)
 _CALENDAR = ("year", "month", "day", "hour")
 # A timestamptz has the calendar of its writer's session.
-_DATED = frozenset({"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"})
+_DATED = (Kind.DATE, Kind.TIMESTAMP)
 # Type → types of the same hash as those that its values may have had when their file was written: booleans and signed
 # integers hash a long, unsigned ones their text. Where a type is missing (floats, decimals, timestamps, json), too many
 # may have become it, and a bucket says nothing.
@@ -97,8 +76,8 @@ _BUCKET_TYPES: Mapping[str, tuple[str, ...]] = {
 
 
 def _facts_of_stats(column: Column, stats: ColumnStats, record_count: int) -> FieldFacts:
-    low, high = (_bound(text, column.type) for text in (stats.min_value, stats.max_value))
-    if column.type in ("float32", "float64"):
+    low, high = (_bound(text, column) for text in (stats.min_value, stats.max_value))
+    if column.kind is Kind.FLOAT:
         low, high = _float_bounds(low, high, column.type, has_nan=stats.contains_nan is not False)
     # Counts of nested fields may leave out rows whose parent is null, so both must add up.
     values, nulls = stats.value_count, stats.null_count
@@ -109,14 +88,14 @@ def _facts_of_stats(column: Column, stats: ColumnStats, record_count: int) -> Fi
     )
 
 
-def _bound(text: str | None, type_: str) -> Key:
+def _bound(text: str | None, column: Column) -> Key:
     """Return the key of a bound, which may be the text of an older, narrower type; None if it says nothing."""
-    if text is None or type_ in _WITHOUT_RANGE:
-        return None
-    if type_ == "timestamptz" and not re.search(r":\d\d(\.\d+)?[+-]\d\d(:\d\d)*$", text):
+    if text is None or column.kind in _WITHOUT_RANGE or column.type == "json":
+        return None  # the reference lets every type become json, whose order is that of its text
+    if column.kind is Kind.TIMESTAMPTZ and not re.search(r":\d\d(\.\d+)?[+-]\d\d(:\d\d)*$", text):
         return None  # written as a type without a zone: whose zone it meant is unknown
     try:
-        return text.lower() if type_ == "uuid" else order_of(type_)(text)
+        return text.lower() if column.kind is Kind.UUID else key_of_text(column.type)(text)
     except (ValueError, OverflowError, ArithmeticError):
         return None
 
@@ -127,26 +106,17 @@ def _float_bounds(low: Key, high: Key, type_: str, *, has_nan: bool) -> tuple[Ke
     if (low is not None and low[0]) or (high is not None and high[0]):
         low, has_nan = None, True  # NaN as a bound says nothing of the other values
     if low is not None:
-        low = _float_key(float(np.nextafter(kind(min(low[1], _float32(low[1]))), kind(-np.inf))))
+        low = float_key(float(np.nextafter(kind(min(low[1], _float32(low[1]))), kind(-np.inf))))
     if has_nan:
-        return low, _float_key(math.nan) if high is not None else None
+        return low, float_key(math.nan) if high is not None else None
     if high is not None:
-        high = _float_key(float(np.nextafter(kind(max(high[1], _float32(high[1]))), kind(np.inf))))
+        high = float_key(float(np.nextafter(kind(max(high[1], _float32(high[1]))), kind(np.inf))))
     return low, high
 
 
 def _float32(value: float) -> float:
     with np.errstate(over="ignore"):
         return float(np.float32(value))
-
-
-def _float_key(value: float) -> tuple[bool, float]:
-    return (True, 0.0) if math.isnan(value) else (False, value)
-
-
-def _uuid_text(value: bytes) -> str:
-    digits = value.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 # ------------------------------------------------------------------------------------------ partitions
@@ -168,27 +138,27 @@ def _with_partition(facts: FieldFacts, column: Column, transform: str, value: st
         return facts if is_calendar else replace(facts, may_have_values=False)
     if transform != "identity":
         return replace(facts, transformed={**facts.transformed, transform: value})
-    low = high = _bound(value, column.type)
-    if column.type in ("float32", "float64"):
+    low = high = _bound(value, column)
+    if column.kind is Kind.FLOAT:
         low, high = _float_bounds(low, high, column.type, has_nan=False)
     return replace(facts, range=facts.range.intersect(Range(low, high)), may_have_nulls=False)
 
 
-def _calendar_range(type_: str, parts: Mapping[str, str]) -> Range:
+def _calendar_range(column: Column, parts: Mapping[str, str]) -> Range:
     """Return the range of the rows of a year, or of a month of it, and so on; a month alone has none."""
     numbers: list[int] = []
     for part in _CALENDAR:
         if not parts.get(part, "").isdecimal():
             break
         numbers.append(int(parts[part]))
-    if type_ not in _DATED or not numbers or not 1 <= numbers[0] < 9999:
+    if column.kind not in _DATED or not numbers or not 1 <= numbers[0] < 9999:
         return Range()
     try:
         start, end = _period(numbers)
     except ValueError:
         return Range()
     zero = datetime(1970, 1, 1)  # noqa: DTZ001 # of values without a zone
-    if type_ == "date":
+    if column.kind is Kind.DATE:
         return Range((start - zero).days, (end - zero).days - (1 if end.hour == 0 else 0))
     return Range(int((start - zero).total_seconds()) * 10**9, int((end - zero).total_seconds()) * 10**9 - 1)
 
@@ -211,7 +181,7 @@ def _period(numbers: list[int]) -> tuple[datetime, datetime]:
 def _transformed(column: Column, transform: str, value: pa.Scalar) -> set[str | None] | None:
     """Return the partition values that a row with this value may have, None if they say nothing."""
     if transform in _CALENDAR:
-        types: tuple[str, ...] = (column.type,) if column.type in _DATED else ()
+        types: tuple[str, ...] = (column.type,) if column.kind in _DATED else ()
     else:
         types = _BUCKET_TYPES.get(column.type, ())
     candidates = {_partition_value(value, replace(column, type=type_), transform) for type_ in types}

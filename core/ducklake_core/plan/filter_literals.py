@@ -11,8 +11,9 @@ import pyarrow as pa
 from ducklake_core.errors import CorruptCatalog, InvalidInput
 from ducklake_core.plan.filter_numbers import Number, cast_number, compare_exact, is_exact, parse_number
 from ducklake_core.plan.predicates import Comparison, Constant, FieldComparison, FieldRef, IsIn, Operator, Predicate
+from ducklake_core.spec.kinds import NESTED, UNORDERED, Kind, decimal_parameters
 from ducklake_core.spec.text import parse_literal
-from ducklake_core.spec.types import decimal_parameters, scalar_arrow_type
+from ducklake_core.spec.types import scalar_arrow_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ Literal: TypeAlias = Number | Text | bool
 
 def compare(field: FieldRef, operator: Operator, literal: Literal) -> Predicate:
     """Return the comparison; raise InvalidInput when the field's type has no such literal."""
-    if field.type in UNCOMPARABLE:
+    if field.kind in _UNCOMPARABLE:
         raise InvalidInput(f"column '{_name(field)}' of type '{field.type}' can only be tested for NULL in a filter")
     if isinstance(literal, Number) and is_exact(field.type):
         return compare_exact(field, operator, literal)
@@ -37,7 +38,7 @@ def compare(field: FieldRef, operator: Operator, literal: Literal) -> Predicate:
 
 def compare_fields(left: FieldRef, operator: Operator, right: FieldRef) -> Predicate:
     """Return the comparison of two fields; raise InvalidInput when their types have no common one."""
-    type_ = None if {left.type, right.type} & UNCOMPARABLE else _common_type(left.type, right.type)
+    type_ = None if {left.kind, right.kind}.intersection(_UNCOMPARABLE) else _common_type(left.type, right.type)
     if type_ is None:
         raise InvalidInput(
             f"cannot compare column '{_name(left)}' of type '{left.type}' with '{_name(right)}' of type '{right.type}'"
@@ -73,7 +74,7 @@ def cast_literal(literal: Literal, type_: str) -> Literal:
 
 
 # Nested types, and those whose order Arrow does not know.
-UNCOMPARABLE = frozenset({"struct", "list", "map", "interval", "timetz", "variant", "geometry", "unknown"})
+_UNCOMPARABLE = (*NESTED, *UNORDERED)
 _TIMESTAMPS = ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
 # Types of literals that a field of another type takes by their text: those that it widens.
 _WIDENED: dict[str, tuple[str, ...]] = {
@@ -87,7 +88,7 @@ _INT64_HOLDS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", 
 def _scalar(field: FieldRef, literal: Literal) -> pa.Scalar:
     if isinstance(literal, Text):
         return _text_scalar(field, literal)
-    if isinstance(literal, bool) and field.type == "boolean":
+    if isinstance(literal, bool) and field.kind is Kind.BOOLEAN:
         return pa.scalar(literal)
     if isinstance(literal, Number) and field.is_float:
         # DuckDB rounds a decimal literal to float32, but widens the field to meet a double.
@@ -126,8 +127,8 @@ def _common_type(left: str, right: str) -> pa.DataType | None:
     one, two = decimal_parameters(left), decimal_parameters(right)
     if one is None or two is None:
         return None
-    scale = max(one[1], two[1])
-    return pa.decimal256(max(one[0] - one[1], two[0] - two[1]) + scale, scale)
+    scale = max(one.scale, two.scale)
+    return pa.decimal256(max(one.whole_digits, two.whole_digits) + scale, scale)
 
 
 def _name(field: FieldRef) -> str:

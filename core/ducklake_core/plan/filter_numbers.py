@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.plan.predicates import Comparison, FieldRef, Operator, Predicate, UnlessNull
-from ducklake_core.spec.types import decimal_parameters, scalar_arrow_type
+from ducklake_core.spec.kinds import EXACT_NUMBERS, Kind, decimal_parameters, kind_of
+from ducklake_core.spec.types import scalar_arrow_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def parse_number(text: str) -> Number:
 
 def is_exact(type_: str) -> bool:
     """Tell whether a type's values are integers or decimals."""
-    return type_ in _INTEGERS or decimal_parameters(type_) is not None
+    return kind_of(type_) in EXACT_NUMBERS
 
 
 def compare_numbers(left: Number, operator: Operator, right: Number) -> bool:
@@ -107,7 +108,7 @@ def _exact_value(field: FieldRef, number: Number) -> Decimal:
     """Return the number; refuse a double where DuckDB would compare values that it has rounded."""
     value = number.value
     is_rounded = not value.is_finite() or abs(value) >= _DOUBLE_EXACT
-    if number.is_double and (is_rounded or field.type not in _INTEGERS):
+    if number.is_double and (is_rounded or field.kind is not Kind.INTEGER):
         raise InvalidInput(
             f"number {value} compares with column '{'.'.join(field.path)}' of type '{field.type}' as a double, which"
             " is inexact: write it without an exponent"

@@ -35,6 +35,7 @@ from ducklake_core.plan.predicates import (
     conjunction,
     disjunction,
 )
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.names import fold, nearest_name
 from ducklake_core.spec.types import parse_type
 
@@ -73,7 +74,7 @@ def _condition(operand: Operand, node: exp.Expr) -> Predicate:
     """Take a boolean column or constant for a condition."""
     if operand is None or isinstance(operand, bool):
         return Constant(operand)
-    if isinstance(operand, FieldRef) and operand.type == "boolean":
+    if isinstance(operand, FieldRef) and operand.kind is Kind.BOOLEAN:
         return compare(operand, Operator.EQ, literal=True)
     raise InvalidInput(f"'{_sql(node)}' is no condition: it is neither true nor false")
 
@@ -244,7 +245,7 @@ def _field(node: exp.Expr, columns: Columns) -> FieldRef:
     column = _named(name, columns, "column")
     path = [column.name]
     for name in rest:
-        if column.type != "struct":
+        if column.kind is not Kind.STRUCT:
             raise InvalidInput(f"column '{'.'.join(path)}' has no fields: it is of type '{column.type}'")
         column = _named(name, column.children, f"field of '{'.'.join(path)}'")
         path.append(column.name)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ducklake_core.model import Column
+from ducklake_core.spec.kinds import Kind
 
 
 class Operator(Enum):
@@ -60,8 +61,12 @@ class FieldRef:
         return self.column.type
 
     @property
+    def kind(self) -> Kind:
+        return self.column.kind
+
+    @property
     def is_float(self) -> bool:
-        return self.type in ("float32", "float64")
+        return self.kind is Kind.FLOAT
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import NamedTuple, assert_never
 import pyarrow as pa
 
 from ducklake_core.model import ColumnId, ColumnStats, DataFile, TableVersion
-from ducklake_core.plan.file_facts import FieldFacts, Range, field_facts, key_of, may_be_transformed
+from ducklake_core.plan.file_facts import FieldFacts, Range, field_facts, may_be_transformed
+from ducklake_core.plan.order import key_of_scalar
 from ducklake_core.plan.predicates import (
     And,
     Comparison,
@@ -108,7 +109,7 @@ class _Judge:
 
 
 def _may_compare(facts: FieldFacts, field: FieldRef, operator: Operator, value: pa.Scalar) -> bool:
-    key = key_of(value, field.type)
+    key = key_of_scalar(value, field.type)
     if not _may_hold(facts.range, operator, Range(key, key)):
         return False
     return operator is not Operator.EQ or may_be_transformed(facts, field.column, value)

@@ -6,17 +6,16 @@ Most rows lie within the bounds that their table has already: then there is noth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ducklake_core.model import ColumnId, ColumnStats, TableColumnStats
-from ducklake_core.plan.bounds import UNKNOWN, BoundTexts, find_bounds, order_of, without_nul
-from ducklake_core.spec import temporal_text as temporal
+from ducklake_core.plan.bounds import UNKNOWN, BoundTexts, find_bounds, without_nul
+from ducklake_core.plan.order import Key, key_of_item, key_of_text
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.scalar_text import text_of
 from ducklake_core.spec.small_rows import Items, SmallColumn, SmallRows
-
-_BY_TEXT = ("blob",)  # whose bounds are the smallest and the largest text, not value
 
 
 class SmallStats(NamedTuple):
@@ -33,12 +32,12 @@ class SmallStats(NamedTuple):
         return ColumnStats(self.leaf.column.column_id, self.value_count, self.null_count, low, high)
 
     def _bounds(self) -> BoundTexts:
-        type_ = self.leaf.column.type
+        column = self.leaf.column
         if self.extremes is None:
-            return find_bounds(self.leaf.array, type_)
-        text = text_of(type_)
+            return find_bounds(self.leaf.array, column.type)
+        text = text_of(column.type)
         low, high = text(self.extremes[0]), text(self.extremes[1])
-        return without_nul(low, high) if type_ in ("varchar", "json") else (low, high)
+        return without_nul(low, high) if column.kind is Kind.TEXT else (low, high)
 
 
 def small_stats(rows: SmallRows) -> tuple[SmallStats, ...]:
@@ -49,10 +48,11 @@ def small_stats(rows: SmallRows) -> tuple[SmallStats, ...]:
 def _measure(leaf: SmallColumn) -> SmallStats:
     null_count = leaf.array.null_count
     value_count = len(leaf.array) - null_count
-    if not value_count or leaf.items is None or leaf.column.type in _BY_TEXT:
+    kind = leaf.column.kind
+    if not value_count or leaf.items is None or kind is Kind.BLOB:  # whose bounds are the smallest and largest text
         return SmallStats(leaf, value_count, null_count, None)
     items = [item for item in leaf.items if item is not None] if null_count else leaf.items
-    find = _float_extremes if leaf.column.type in ("float32", "float64") else _extremes
+    find = _float_extremes if kind is Kind.FLOAT else _extremes
     return SmallStats(leaf, value_count, null_count, find(items))
 
 
@@ -82,13 +82,13 @@ def is_covered(stats: SmallStats, known: Mapping[ColumnId, TableColumnStats]) ->
 
 def _is_within(stats: SmallStats, extremes: tuple[Any, Any], table: TableColumnStats) -> bool:  # Any: see SmallStats
     low, high = extremes
-    type_ = stats.leaf.column.type
-    if type_ in ("varchar", "json") and (b"\x00" in low or b"\x00" in high):  # see `without_nul`
+    column = stats.leaf.column
+    if column.kind is Kind.TEXT and (b"\x00" in low or b"\x00" in high):  # see `without_nul`
         return False
-    limits = _limits(type_, table.min_value, table.max_value)
+    limits = _limits(column.type, table.min_value, table.max_value)
     if limits is None:
         return False
-    key = _key_of(type_)
+    key = key_of_item(column.type)
     try:
         return bool(limits[0] <= key(low) and key(high) <= limits[1])
     except ValueError:  # bytes that are no text
@@ -96,45 +96,12 @@ def _is_within(stats: SmallStats, extremes: tuple[Any, Any], table: TableColumnS
 
 
 @lru_cache(maxsize=4096)  # the bounds of a table meet those of every append
-def _limits(type_: str, low: str | None, high: str | None) -> tuple[Any, Any] | None:  # Any: see order_of
+def _limits(type_: str, low: str | None, high: str | None) -> tuple[Key, Key] | None:
     """Return the keys of a table's bounds; None where one is unknown or no value of the type."""
     if low is None or high is None:
         return None
-    key = order_of(type_)
+    key = key_of_text(type_)
     try:
         return key(low), key(high)
     except ValueError:
         return None
-
-
-@lru_cache(maxsize=256)
-def _key_of(type_: str) -> Callable[[Any], Any]:  # Any: a value of the type, and its key
-    """Return what makes of a value the key that `order_of` makes of its text."""
-    if type_ in _SCALED:
-        return _SCALED[type_]
-    if type_ in _AS_THEY_ARE:
-        return lambda value: value
-    text, key = text_of(type_), order_of(type_)
-    return lambda value: key(text(value))
-
-
-def _moment_key(nanoseconds: int) -> Callable[[int], float]:
-    def key(ticks: int) -> float:
-        return math.copysign(math.inf, ticks) if abs(ticks) == temporal.INFINITE_TICKS else ticks * nanoseconds
-
-    return key
-
-
-_AS_THEY_ARE = ("boolean", "date", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
-_SCALED: Mapping[str, Callable[[Any], Any]] = {  # Any: see _key_of
-    "float64": lambda value: (True, 0.0) if math.isnan(value) else (False, value),
-    "varchar": bytes.decode,
-    "json": bytes.decode,
-    "time": lambda value: value * 1000,
-    "time_ns": lambda value: value,
-    "timestamp": _moment_key(1000),
-    "timestamptz": _moment_key(1000),
-    "timestamp_s": _moment_key(10**9),
-    "timestamp_ms": _moment_key(10**6),
-    "timestamp_ns": _moment_key(1),
-}

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import gt, lt
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
-from ducklake_core.plan.bounds import UNKNOWN, BoundTexts, order_of
+from ducklake_core.plan.bounds import UNKNOWN, BoundTexts
+from ducklake_core.plan.order import Key, key_of_text
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.memo import per_object
 
 Leaf: TypeAlias = tuple[Column, bool]  # and whether it is inside a list or map
-
-# Strings have no bounds when there are only nulls, and none either when the bounds contain NUL.
-_AMBIGUOUS_TYPES = ("varchar", "json")
 
 
 def merge_table_stats(
@@ -96,7 +95,7 @@ def _leaves(columns: Sequence[Column], *, repeated: bool) -> Iterator[tuple[Colu
     """Yield each leaf, and whether it is inside a list or map, where a row may hold none of its values."""
     for column in columns:
         if column.is_nested:
-            yield from _leaves(column.children, repeated=repeated or column.type != "struct")
+            yield from _leaves(column.children, repeated=repeated or column.kind is not Kind.STRUCT)
         else:
             yield column, repeated
 
@@ -141,7 +140,7 @@ def _wider_bounds(old: TableColumnStats, added: ColumnStats, leaf: Leaf, record_
 
 
 def _wider(one: TableColumnStats | ColumnStats, other: ColumnStats, leaf: Column) -> BoundTexts:
-    key = order_of(leaf.type)
+    key = key_of_text(leaf.type)
     try:
         low = _chosen(one.min_value, other.min_value, key, lt)
         high = _chosen(one.max_value, other.max_value, key, gt)
@@ -151,8 +150,8 @@ def _wider(one: TableColumnStats | ColumnStats, other: ColumnStats, leaf: Column
 
 
 def _chosen(
-    old: str | None, new: str | None, key: Callable[[str], Any], is_beyond: Callable[[Any, Any], bool]
-) -> str | None:  # Any: see order_of
+    old: str | None, new: str | None, key: Callable[[str], Key], is_beyond: Callable[[Key, Key], bool]
+) -> str | None:
     if old is None or new is None:
         return None
     return new if old != new and is_beyond(key(new), key(old)) else old
@@ -167,6 +166,6 @@ def _has_no_value(old: TableColumnStats, leaf: Leaf, record_count: int) -> bool:
     column, repeated = leaf
     if record_count == 0:
         return True
-    if old.contains_null is None or old.contains_nan or column.type in _AMBIGUOUS_TYPES:
-        return False
+    if old.contains_null is None or old.contains_nan or column.kind is Kind.TEXT:
+        return False  # a text has no bounds either when they contain NUL
     return old.contains_null or repeated

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_core.model import Column
+from ducklake_core.spec.kinds import Kind
 
 NO_TEXT = pa.scalar(None, pa.string())
 
@@ -97,6 +98,6 @@ def leaves(array: pa.Array, column: Column) -> Iterator[tuple[Column, pa.Array]]
     if not column.is_nested:
         yield column, array
     else:
-        children = array.flatten() if column.type == "struct" else list_members(array)
+        children = array.flatten() if column.kind is Kind.STRUCT else list_members(array)
         for child, values in zip(column.children, children, strict=True):
             yield from leaves(values, child)

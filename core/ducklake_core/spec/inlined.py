@@ -10,8 +10,9 @@ import pyarrow as pa
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import has_text, leaves, plain, single
+from ducklake_core.spec.kinds import Kind, decimal_parameters
 from ducklake_core.spec.memo import per_object
-from ducklake_core.spec.types import INTERNAL_NAMES, decimal_parameters
+from ducklake_core.spec.types import INTERNAL_NAMES
 
 # Names the table of inlined rows has itself, or the extension refuses there (compared regardless of case).
 RESERVED_NAMES = frozenset(("row_id", "begin_snapshot", "end_snapshot", *INTERNAL_NAMES))
@@ -114,19 +115,19 @@ def find_unstorable(table: pa.Table, columns: Sequence[Column], rules: InlinedRu
         if not _may_hold_nul(array, column):
             continue
         for leaf, values in leaves(array, column):
-            if leaf.type in ("varchar", "json") and has_text(plain(values), "\x00"):
+            if leaf.kind is Kind.TEXT and has_text(plain(values), "\x00"):
                 return f"column '{column.name}' holds a NUL character inside a {column.type}"
     return None
 
 
 def _may_hold_nul(array: pa.Array, column: Column) -> bool:
     """Look at the bytes of all texts inside, those of rows beside a slice included: nearly always the answer is no."""
-    if column.type in ("varchar", "json"):
+    if column.kind is Kind.TEXT:
         data = plain(array).buffers()[2]
         return data is not None and b"\x00" in data.to_pybytes()
-    if column.type == "list":
+    if column.kind is Kind.LIST:
         children = [array.values]
-    elif column.type == "map":
+    elif column.kind is Kind.MAP:
         children = [array.keys, array.items]
     else:
         children = [array.field(index) for index in range(len(column.children))]
@@ -137,7 +138,7 @@ def _may_hold_nul(array: pa.Array, column: Column) -> bool:
 def _with_nested_text(columns: tuple[Column, ...]) -> tuple[int, ...]:
     """Return the places of nested columns that hold texts somewhere inside."""
     nested = ((i, c) for i, c in enumerate(columns) if c.is_nested)
-    return tuple(i for i, c in nested if any(node.type in ("varchar", "json") for node in c.walk()))
+    return tuple(i for i, c in nested if any(node.kind is Kind.TEXT for node in c.walk()))
 
 
 def _reason(column: Column, rules: InlinedRules) -> str | None:

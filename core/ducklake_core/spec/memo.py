@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, TypeVarTuple
 
 Key = TypeVar("Key")
+Other = TypeVar("Other")
 Rest = TypeVarTuple("Rest")
 Value = TypeVar("Value")
 
@@ -31,3 +32,29 @@ def per_object(function: Callable[[Key, *Rest], Value]) -> Callable[[Key, *Rest]
         return found[1]
 
     return remembered
+
+
+def per_object_while_same(
+    is_same: Callable[[Other, Other], bool],
+) -> Callable[[Callable[[Key, Other], Value]], Callable[[Key, Other], Value]]:
+    """Call a pure function of an object, which must not change, and another value only when that is not as last time.
+
+    For what comes as before nearly always and takes longer to hash than to compare, such as the schema of data for a
+    table.
+    """
+
+    def decorate(function: Callable[[Key, Other], Value]) -> Callable[[Key, Other], Value]:
+        known: dict[int, tuple[Key, Other, Value]] = {}
+
+        @wraps(function)
+        def remembered(key: Key, other: Other) -> Value:
+            found = known.get(id(key))
+            if found is None or not is_same(found[1], other):
+                if len(known) >= _MOST:
+                    known.clear()
+                found = known[id(key)] = (key, other, function(key, other))
+            return found[2]
+
+        return remembered
+
+    return decorate

@@ -27,19 +27,20 @@ from ducklake_core.spec.arrays import (
     list_members,
     text_scalar,
 )
+from ducklake_core.spec.kinds import NESTED, Kind
 from ducklake_core.spec.nested_vectorized import SPECIAL, NeedsParser, vectorized_from_text
 from ducklake_core.spec.scalar_text import scalar_from_text, scalar_to_text
 from ducklake_core.spec.thresholds import PARSED_TEXTS
 from ducklake_core.spec.types import arrow_field, arrow_type
 
-_BARE = re.compile(r"boolean|u?int\d+|float\d+|decimal.*")  # the types whose texts need no quotes
+_BARE = (Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, *NESTED)  # whose texts need no quotes
 
 
 def nested_to_text(array: pa.Array, column: Column) -> pa.Array:
     """Return the literal of each value; null stays null."""
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         return _struct_to_text(array, column)
-    if column.type == "list":
+    if column.kind is Kind.LIST:
         return _list_to_text(array, column)
     return _map_to_text(array, column)
 
@@ -94,7 +95,7 @@ def _quoted(text: pa.Array) -> pa.Array:
 
 def is_bare(column: Column) -> bool:
     """Tell whether the texts of values stand inside a container without quotes."""
-    return column.is_nested or _BARE.fullmatch(column.type) is not None
+    return column.kind in _BARE
 
 
 def quoted_name(name: str) -> str:
@@ -137,7 +138,7 @@ def _with_nulls_of(array: pa.Array, text: pa.Array) -> pa.Array:
 
 def _parse(text: str, column: Column) -> object:
     reader = _Reader(text)
-    if column.type == "struct" and re.match(r"\s*\{\s*'(?:[^'\\]|''|\\.)*':\s", text, re.DOTALL):
+    if column.kind is Kind.STRUCT and re.match(r"\s*\{\s*'(?:[^'\\]|''|\\.)*':\s", text, re.DOTALL):
         try:
             return reader.whole(column, sql=True)
         except ValueError:  # cast format with blanks after the colons, as DuckDB itself writes it
@@ -164,9 +165,9 @@ class _Reader:
             return self.scalar(end, sql=sql)
         if self.peek() not in ("[", "{"):
             return self.boxed(column, end, sql=sql)
-        if column.type == "list":
+        if column.kind is Kind.LIST:
             return self.members("[", "]", lambda: self.value(column.children[0], ",]", sql=False))
-        if column.type == "map":
+        if column.kind is Kind.MAP:
             return self.members("{", "}", lambda: self.pair(column))
         return self.struct(column, sql=sql)
 
@@ -276,13 +277,13 @@ def _build(values: list[object], column: Column, path: str) -> pa.Array:
     if not column.is_nested:
         return scalar_from_text(pa.array(values, pa.string()), column.type, path)
     mask = pa.array([value is None for value in values], pa.bool_())
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         children = _build_children([_as_tuple(value, len(column.children)) for value in values], column, path)
         return pa.StructArray.from_arrays(children, fields=[arrow_field(c) for c in column.children], mask=mask)
     lists = [_as_list(value) for value in values]
     offsets = pa.array([0, *accumulate(len(one) for one in lists)], pa.int32())
     members = list(chain.from_iterable(lists))
-    if column.type == "list":
+    if column.kind is Kind.LIST:
         (element,) = _build_children([(member,) for member in members], column, path)
         return pa.ListArray.from_arrays(offsets, element, type=arrow_type(column), mask=mask)
     keys, items = _build_children([_as_tuple(pair, 2) for pair in members], column, path)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.model import Column
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.scalar_text import scalar_from_text
 from ducklake_core.spec.types import arrow_field, arrow_type
 
@@ -131,14 +132,14 @@ class _Parser:
         return pa.Array.from_buffers(pa.string(), count, [validity, *taken.buffers()[1:]])
 
     def _containers(self, spans: _Spans, column: Column, path: str, depth: int) -> pa.Array:
-        brackets = b"[]" if column.type == "list" else b"{}"
+        brackets = b"[]" if column.kind is Kind.LIST else b"{}"
         _require((self.data[spans.starts] == brackets[0]).all() and (self.data[spans.ends - 1] == brackets[1]).all())
         _require((spans.ends - spans.starts >= 2).all())
-        if column.type == "struct":
+        if column.kind is Kind.STRUCT:
             return self._structs(spans, column, path, depth)
         members, counts = self._members(spans, depth + 1)
         offsets = pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32))
-        if column.type == "list":
+        if column.kind is Kind.LIST:
             element = self.values(members, column.children[0], f"{path}.element", depth + 1)
             return pa.ListArray.from_arrays(offsets, element, type=arrow_type(column))
         key, value = column.children

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single, validity_of
+from ducklake_core.spec.kinds import Kind, decimal_parameters
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.temporal_text import INFINITE_DAYS, INFINITE_TICKS, parse_time
 from ducklake_core.spec.text import to_text
-from ducklake_core.spec.types import decimal_parameters
 
 MOST_BUCKETS = 2**31 - 1
 DATE_PARTS = ("year", "month", "day")
@@ -159,16 +159,16 @@ def _buckets(array: pa.Array, column: Column, count: int) -> pa.Array:
 def _as_longs(array: pa.Array, column: Column) -> np.ndarray | None:
     """Return the 64-bit integers that are hashed, with anything where there is null; None for types hashed as bytes."""
     decimal = decimal_parameters(column.type)
-    if column.type in ("float32", "float64"):
+    if column.kind is Kind.FLOAT:
         return np.asarray(_doubles(array).view(np.int64))
-    if decimal is not None and decimal[0] <= 18:
-        unscaled = array.cast(pa.decimal128(38, decimal[1])).fill_null(0)
+    if decimal is not None and decimal.fits_int64:
+        unscaled = array.cast(pa.decimal128(38, decimal.scale)).fill_null(0)
         return np.frombuffer(pa.concat_arrays([unscaled]).buffers()[1] or b"", "<i8")[::2][: len(array)]
-    if column.type == "timetz":
+    if column.kind is Kind.TIMETZ:
         return np.array([_timetz_bits(text) for text in array.fill_null("00:00:00+00").to_pylist()], np.int64)
     if column.type not in _HASHED_AS_LONG:
         return None
-    raw = array if column.type in ("boolean", "int8", "int16", "int32", "int64") else _ticks(array)
+    raw = array if column.kind in (Kind.BOOLEAN, Kind.INTEGER) else _ticks(array)
     return np.asarray(raw.cast(pa.int64()).fill_null(0).to_numpy())
 
 
@@ -186,7 +186,7 @@ def _doubles(array: pa.Array) -> np.ndarray:
 
 
 def _as_bytes(array: pa.Array, column: Column) -> list[bytes]:
-    hashed = plain(array) if column.type in ("varchar", "json", "blob") else to_text(array, column)
+    hashed = plain(array) if column.kind in (Kind.TEXT, Kind.BLOB) else to_text(array, column)
     return list(hashed.cast(pa.binary()).fill_null(b"").to_pylist())
 
 
@@ -200,17 +200,17 @@ def _without_negative_zero(array: pa.Array) -> pa.Array:
 
 
 def _calendar_part(array: pa.Array, column: Column, transform: str) -> pa.Array:
-    if column.type == "timetz":
+    if column.kind is Kind.TIMETZ:
         return pc.cast(pc.utf8_slice_codeunits(array, 0, 2), pa.int64())
     ticks = _ticks(array).cast(pa.int64())
     if pa.types.is_time(array.type):
         return pc.divide(ticks, _TICKS_PER_HOUR[array.type.unit])  # 24:00:00 has hour 24
-    infinite = INFINITE_DAYS if column.type == "date" else INFINITE_TICKS
+    infinite = INFINITE_DAYS if column.kind is Kind.DATE else INFINITE_TICKS
     finite = pc.if_else(pc.equal(pc.abs(ticks), infinite), None, ticks)
-    hours = _hours(finite.fill_null(0).to_numpy(), "d" if column.type == "date" else array.type.unit)
+    hours = _hours(finite.fill_null(0).to_numpy(), "d" if column.kind is Kind.DATE else array.type.unit)
     parts = hours % 24 if transform == "hour" else _date_part(hours // 24, transform)
-    if column.type == "timestamptz" and transform == "year":  # the reference counts years before Christ from 1 upwards
-        parts = np.where(parts <= 0, 1 - parts, parts)
+    if column.kind is Kind.TIMESTAMPTZ and transform == "year":
+        parts = np.where(parts <= 0, 1 - parts, parts)  # the reference counts years before Christ from 1 upwards
     return pa.array(parts, mask=~validity_of(finite))
 
 

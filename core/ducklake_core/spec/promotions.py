@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ducklake_core.spec.types import decimal_parameters
+from ducklake_core.spec.kinds import decimal_parameters
 
 _SIGNED_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "int128": 128}
 _UNSIGNED_BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "uint128": 128}
@@ -24,7 +24,7 @@ def is_promotion(old: str, new: str) -> bool:
         return _holds_integer(new, bits, is_unsigned=old in _UNSIGNED_BITS)
     decimal_old, decimal_new = decimal_parameters(old), decimal_parameters(new)
     if decimal_old and decimal_new:
-        return decimal_new[1] >= decimal_old[1] and decimal_new[0] - decimal_new[1] >= decimal_old[0] - decimal_old[1]
+        return decimal_new.scale >= decimal_old.scale and decimal_new.whole_digits >= decimal_old.whole_digits
     return (old, new) == ("float32", "float64") or new in _TEMPORAL.get(old, ())
 
 
@@ -42,5 +42,5 @@ def _holds_integer(new: str, bits: int, *, is_unsigned: bool) -> bool:
         return _SIGNED_BITS[new] - 1 >= bits
     if new in _FLOAT_MANTISSA:
         return _FLOAT_MANTISSA[new] >= bits
-    parameters = decimal_parameters(new)
-    return parameters is not None and parameters[0] - parameters[1] >= len(str(2**bits))
+    decimal = decimal_parameters(new)
+    return decimal is not None and decimal.whole_digits >= len(str(2**bits))

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog, UnsupportedType
 from ducklake_core.spec import temporal_text
 from ducklake_core.spec.arrays import NO_TEXT, plain, strings_of, validity_of
-from ducklake_core.spec.types import decimal_parameters, scalar_arrow_type
+from ducklake_core.spec.kinds import DecimalParameters, decimal_parameters
+from ducklake_core.spec.types import scalar_arrow_type
 
 _NO = pa.scalar(value=False)
 _SMALLEST_PLAIN, _LARGEST_PLAIN = pa.scalar(1e-4), pa.scalar(1e10)  # beyond, Arrow writes exponents
@@ -37,8 +38,9 @@ _BOOLEANS: Mapping[str, bool] = {
 
 def scalar_to_text(array: pa.Array, type_: str) -> pa.Array:
     """Return DuckDB's text of each value of a type without children; null stays null."""
-    if type_.startswith("decimal"):
-        return _decimal_to_text(array, type_)
+    decimal = decimal_parameters(type_)
+    if decimal is not None:
+        return _decimal_to_text(array, decimal)
     try:
         return _TO_TEXT[type_](array)
     except KeyError:
@@ -88,16 +90,17 @@ def format_float32(value: np.float32) -> str:
     return np.format_float_scientific(value, unique=True, trim="-")  # also nan, inf and -inf
 
 
-def _decimal_to_text(array: pa.Array, type_: str) -> pa.Array:
+def _decimal_to_text(array: pa.Array, decimal: DecimalParameters) -> pa.Array:
     text = array.cast(pa.string())
-    precision, scale = decimal_parameters(type_) or (0, 0)
-    if scale > 6:  # only then Arrow writes small values with an exponent
+    if decimal.scale > 6:  # only then Arrow writes small values with an exponent
         rows = pc.match_substring(text, "E")
         if pc.any(rows).as_py():
             fixed = [format(Decimal(v), "f") for v in text.filter(rows).to_pylist()]
             text = pc.replace_with_mask(text, pc.fill_null(rows, _NO), pa.array(fixed, pa.string()))
+    if decimal.scale == 0 or decimal.whole_digits:
+        return text
     # DuckDB leaves out the zero before the point when the type has no digit for it.
-    return pc.replace_substring(text, "0.", ".", max_replacements=1) if scale and scale == precision else text
+    return pc.replace_substring(text, "0.", ".", max_replacements=1)
 
 
 def _interval_to_text(array: pa.Array) -> pa.Array:
@@ -154,16 +157,15 @@ _TO_TEXT: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 @lru_cache(maxsize=256)
 def text_of(type_: str) -> Callable[[Any], str]:  # Any: a value of the type
     """Return what makes DuckDB's text of one value: a moment is its ticks, a decimal its digits, a text its bytes."""
-    if type_.startswith("decimal"):
-        precision, scale = decimal_parameters(type_) or (0, 0)
-        return partial(_decimal_text, precision=precision, scale=scale)
-    return _TEXTS[type_]
+    decimal = decimal_parameters(type_)
+    return _TEXTS[type_] if decimal is None else partial(_decimal_text, decimal=decimal)
 
 
-def _decimal_text(unscaled: int, precision: int, scale: int) -> str:
+def _decimal_text(unscaled: int, decimal: DecimalParameters) -> str:
+    scale = decimal.scale
     if scale == 0:
         return str(unscaled)
-    digits = str(abs(unscaled)).rjust(scale + (precision > scale), "0")
+    digits = str(abs(unscaled)).rjust(scale + (decimal.whole_digits > 0), "0")
     return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
 
 

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import list_lengths, list_members, plain, single
+from ducklake_core.spec.kinds import Kind, decimal_parameters
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.thresholds import SMALL_ROWS
-from ducklake_core.spec.types import NUMPY_TYPES, decimal_parameters
+from ducklake_core.spec.types import NUMPY_TYPES
 
 Items: TypeAlias = list[Any]  # Any: values of one type, and None for a null
 Taker: TypeAlias = Callable[[pa.Array], tuple[Items, np.ndarray | None]]
@@ -82,7 +83,7 @@ def _take_items(column: Column, take: Taker, array: pa.Array) -> SmallColumn:
 
 
 def _take_nested(column: Column, takers: Sequence[Callable[[pa.Array], SmallColumn]], array: pa.Array) -> SmallColumn:
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         items, parts = validity(array) or [True] * len(array), array.flatten()
     else:
         items, parts = _with_nulls(list_lengths(array).tolist(), array), list_members(array)
@@ -153,9 +154,9 @@ def take_bytes(array: pa.Array) -> tuple[Items, None]:
 @lru_cache(maxsize=256)
 def taker_of(type_: str) -> Taker | None:
     """Return what takes the values out of an array, None for types that have no simple ones."""
-    if type_.startswith("decimal"):
-        precision, _ = decimal_parameters(type_) or (0, 0)
-        return _take_decimals if precision <= 18 else None
+    decimal = decimal_parameters(type_)
+    if decimal is not None:
+        return _take_decimals if decimal.fits_int64 else None
     return _TAKERS.get(type_)
 
 

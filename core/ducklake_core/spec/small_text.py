@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.model import Column
 from ducklake_core.spec import temporal_text as temporal
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.nested_text import is_bare, quoted_name
 from ducklake_core.spec.scalar_text import scalar_to_text, text_of
@@ -32,13 +33,13 @@ def small_texts(values: SmallColumn) -> list[str | None]:
 def small_utf8(values: SmallColumn) -> Texts:
     """Return the same as bytes."""
     column, items = values.column, values.items
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         return _struct_texts(values)
     if column.is_nested:
         return _list_texts(values)
     if items is None:
         return take_bytes(scalar_to_text(values.array, column.type))[0]
-    if column.type in ("varchar", "json"):
+    if column.kind is Kind.TEXT:
         return items
     quick = _QUICK_TEXTS.get(column.type) if len(items) > PYTHON_TEXTS else None
     return (quick and quick(values)) or _each_text(values)
@@ -64,7 +65,7 @@ def _struct_form(column: Column) -> bytes:
 
 
 def _list_texts(values: SmallColumn) -> Texts:
-    opening, closing = (b"[", b"]") if values.column.type == "list" else (b"{", b"}")
+    opening, closing = (b"[", b"]") if values.column.kind is Kind.LIST else (b"{", b"}")
     members = [_member_texts(child) for child in values.children]
     texts = iter(members[0] if len(members) == 1 else [b"%b=%b" % pair for pair in zip(*members, strict=True)])
     return [

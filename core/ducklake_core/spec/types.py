@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput, UnsupportedType
 from ducklake_core.model import Column, ColumnId
+from ducklake_core.spec.kinds import NESTED, Kind, decimal_parameters, kind_of
 from ducklake_core.spec.names import quoted
 
 FIELD_ID = b"PARQUET:field_id"
@@ -201,9 +202,9 @@ def arrow_type(column: Column) -> pa.DataType:
 
 @lru_cache(maxsize=1024)
 def _nested_arrow_type(column: Column) -> pa.DataType:
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         return pa.struct([arrow_field(c) for c in column.children])
-    if column.type == "list":
+    if column.kind is Kind.LIST:
         return pa.list_(pa.field("element", arrow_type(column.children[0])))
     key, value = column.children
     return pa.map_(pa.field("key", arrow_type(key), nullable=False), pa.field("value", arrow_type(value)))
@@ -229,11 +230,11 @@ def identified_field(column: Column) -> pa.Field:
     """Return the Arrow field of a column with its id, and those of its descendants, as Parquet readers find them."""
     type_ = arrow_type(column)
     children = [identified_field(c) for c in column.children]
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         type_ = pa.struct(children)
-    elif column.type == "list":
+    elif column.kind is Kind.LIST:
         type_ = pa.list_(children[0])
-    elif column.type == "map":
+    elif column.kind is Kind.MAP:
         type_ = pa.map_(children[0].with_nullable(nullable=False), children[1])
     return pa.field(column.name, type_, metadata={FIELD_ID: str(column.column_id).encode()})
 
@@ -246,30 +247,22 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 # ------------------------------------------------------------------------------------------ the text
 
 
-@lru_cache(maxsize=1024)
-def decimal_parameters(type_: str) -> tuple[int, int] | None:
-    """Return (precision, scale) of a decimal type text, None for any other type."""
-    match = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", type_)
-    return (int(match.group(1)), int(match.group(2))) if match else None
-
-
 def stored_type(text: str) -> str | None:
     """Return the type that a catalog row names, without its children, in the usual spelling; None when it is none."""
     name = text.lower().replace(" ", "")
     name = "timestamp" if name == "timestamp_us" else name
-    is_known = name in SCALARS or name in ("struct", "list", "map") or decimal_parameters(name) is not None
-    return name if is_known else None
+    return name if name in SCALARS or kind_of(name) in (*NESTED, Kind.DECIMAL) else None
 
 
 def type_text(column: Column) -> str:
     """Return the text of a column's whole type, which `parse_type` reads."""
     children = [type_text(child) for child in column.children]
-    if column.type == "struct":
+    if column.kind is Kind.STRUCT:
         names = [quoted(child.name) for child in column.children]
         return f"struct({', '.join(f'{name} {text}' for name, text in zip(names, children, strict=True))})"
-    if column.type == "list":
+    if column.kind is Kind.LIST:
         return f"{children[0]}[]"
-    return f"map({children[0]}, {children[1]})" if column.type == "map" else column.type
+    return f"map({children[0]}, {children[1]})" if column.kind is Kind.MAP else column.type
 
 
 def parse_type(text: str) -> TypeNode:

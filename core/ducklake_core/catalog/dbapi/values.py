@@ -13,6 +13,7 @@ import pyarrow as pa
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single
 from ducklake_core.spec.inlined import InlinedRules
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.small_rows import SmallColumn
 from ducklake_core.spec.small_text import small_texts
 from ducklake_core.spec.text import from_text, to_text
@@ -37,7 +38,7 @@ def _small_column(values: SmallColumn, rules: InlinedRules) -> Sequence[object]:
 def encode_column(array: pa.Array | pa.ChunkedArray, column: Column, rules: InlinedRules) -> list[object]:
     """Return the values of one column as drivers bind them."""
     array = single(array)
-    if rules.is_text(column) and column.type not in ("varchar", "json"):
+    if rules.is_text(column) and column.kind is not Kind.TEXT:
         array = to_text(array, column)
     elif column.type == "boolean":
         array = array.cast(pa.int8())

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ducklake_core.catalog.postgres.encode import postgres_type, select_cast
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.text import from_text
 from ducklake_core.spec.types import arrow_type
 
@@ -73,7 +74,7 @@ def bytes_array(cells: pa.Array, column: Column) -> pa.Array:
     """
     if column.type == "blob":
         return cells
-    if column.type in ("varchar", "json"):
+    if column.kind is Kind.TEXT:
         texts = cells.view(pa.string())
         return texts if column.type == "varchar" else from_text(texts, column)
     return from_text(cells.cast(pa.string()), column)

@@ -22,9 +22,9 @@ from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import has_text, plain, single
 from ducklake_core.spec.inlined import inlined_type
+from ducklake_core.spec.kinds import decimal_parameters
 from ducklake_core.spec.temporal_text import parse_timetz
 from ducklake_core.spec.text import to_text
-from ducklake_core.spec.types import decimal_parameters
 
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_TRAILER = b"\xff\xff"

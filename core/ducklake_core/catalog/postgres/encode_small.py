@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from ducklake_core.catalog.postgres.encode import encoder_of, nul_in_text, postgres_type, unpacked_numerics
 from ducklake_core.model import Column
+from ducklake_core.spec.kinds import decimal_parameters
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.small_rows import SmallColumn, validity
 from ducklake_core.spec.small_text import small_utf8
-from ducklake_core.spec.types import decimal_parameters
 
 _ROW_TYPE = 2249  # `record`: the server takes any number here, since that of a table's rows is another in each database
 _BIGINT = 20
