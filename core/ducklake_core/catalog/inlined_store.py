@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,8 @@ from ducklake_core.plan.writes import InsertInlined
 
 if TYPE_CHECKING:
     from ducklake_core.catalog.database import Database
+
+Encoded = TypeVar("Encoded")
 
 READ_CHUNK_BYTES = 64 * 2**20
 
@@ -40,8 +44,22 @@ class FetchedRows(NamedTuple):
     rows: pa.Table
 
 
+def encoded_once(encode: Callable[[InlinedRows], Encoded]) -> Callable[[InlinedRows], Encoded]:
+    """Keep what a store makes of rows as long as these live: a commit that is tried again encodes nothing twice."""
+    known: WeakKeyDictionary[InlinedRows, Encoded] = WeakKeyDictionary()
+
+    @wraps(encode)
+    def remembered(rows: InlinedRows) -> Encoded:
+        found = known.get(rows)
+        if found is None:
+            found = known[rows] = encode(rows)
+        return found
+
+    return remembered
+
+
 class InlinedStore(ABC):
-    """Inserts and reads inlined rows, as one database does it best. It keeps nothing."""
+    """Inserts and reads inlined rows, as one database does it best: it alone decides how rows are encoded and sent."""
 
     @abstractmethod
     def takes_by_statement(self, session: Session, row_count: int) -> bool:

@@ -5,10 +5,9 @@ Ids that the commit gives out (schemas, tables, partitionings, sort orders) are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,8 +30,6 @@ from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.inlined_stats import Measured, measure_rows, stats_beyond
 from ducklake_core.spec.small_rows import SmallRows, small_rows
 
-Encoded = TypeVar("Encoded")
-
 
 @dataclass(frozen=True, eq=False)
 class InlinedRows:
@@ -41,7 +38,6 @@ class InlinedRows:
     rows: pa.Table
     columns: tuple[Column, ...]
     row_ids: pa.Array | None = None
-    _encoded: dict[Any, Any] = field(default_factory=dict)  # Any: see `encoded`
 
     @cached_property
     def small(self) -> SmallRows | None:
@@ -59,13 +55,6 @@ class InlinedRows:
     def stats(self, known: TableStats | None) -> list[ColumnStats]:
         """Return the statistics of each leaf, of few rows only those that change what is known of the table."""
         return stats_beyond(known, self._measured)
-
-    def encoded(self, encode: Callable[[InlinedRows], Encoded]) -> Encoded:
-        """Return what a database takes the rows as; made once, however often their commit is tried."""
-        if encode not in self._encoded:
-            self._encoded[encode] = encode(self)
-        found: Encoded = self._encoded[encode]
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ducklake_core.catalog import queries
 from ducklake_core.catalog.dbapi.session import DbapiSession
 from ducklake_core.catalog.dbapi.values import decode_column, encode_few, encode_rows
 from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
-from ducklake_core.catalog.inlined_store import FetchedRows, InlinedStore, RowQuery
+from ducklake_core.catalog.inlined_store import FetchedRows, InlinedStore, RowQuery, encoded_once
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
 from ducklake_core.catalog.row_versions import RowVersions, table_of
 from ducklake_core.catalog.session import Row, Session, Statement
@@ -42,18 +42,19 @@ class DbapiInlinedStore(InlinedStore):
     def __init__(self, rules: InlinedRules, place: Callable[[Table], ColumnElement[int]]) -> None:
         self._rules = rules
         self._place = place
+        self._encoded = encoded_once(self._encode)
 
     def takes_by_statement(self, session: Session, row_count: int) -> bool:  # noqa: ARG002 # never
         return False
 
     def prepare(self, session: Session, rows: InlinedRows) -> None:  # noqa: ARG002 # the same in all sessions
-        rows.encoded(self._encode)
+        self._encoded(rows)
 
     def insert_statement(self, session: Session, write: InsertInlined) -> Statement:
         raise NotImplementedError  # `takes_by_statement` says so
 
     def insert(self, session: Session, write: InsertInlined) -> None:
-        begin, values = int(write.begin), write.source.encoded(self._encode)
+        begin, values = int(write.begin), self._encoded(write.source)
         rows = [(row_id, begin, None, *row) for row_id, row in zip(write.row_ids.tolist(), values, strict=True)]
         schema = session.database.url.metadata_schema
         table = inlined_table(write.name, write.columns, self._rules, schema, write.stored_names)

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, String, Table, bindparam, func
 from sqlalchemy import cast as sql_cast
 
 from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
-from ducklake_core.catalog.inlined_store import READ_CHUNK_BYTES, FetchedRows, InlinedStore, RowQuery
+from ducklake_core.catalog.inlined_store import READ_CHUNK_BYTES, FetchedRows, InlinedStore, RowQuery, encoded_once
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
 from ducklake_core.catalog.postgres import encode, encode_small
 from ducklake_core.catalog.postgres.copy_decode import split_rows
@@ -43,11 +43,11 @@ class PostgresInlinedStore(InlinedStore):
         return row_count <= ROW_ARRAY_ROWS and on_postgres(session).server_version >= FIRST_WITH_ROW_ARRAYS
 
     def prepare(self, session: Session, rows: InlinedRows) -> None:
-        rows.encoded(_encode_small if self.takes_by_statement(session, rows.rows.num_rows) else _encode_cells)
+        encode_rows = _encode_small if self.takes_by_statement(session, rows.rows.num_rows) else _encode_cells
+        encode_rows(rows)
 
     def insert_statement(self, session: Session, write: InsertInlined) -> Statement:
-        encoded = write.source.encoded(_encode_small)
-        rows = encode_small.rows_parameter(encoded, write.row_ids.tolist(), int(write.begin))
+        rows = encode_small.rows_parameter(_encode_small(write.source), write.row_ids.tolist(), int(write.begin))
         schema = session.database.url.metadata_schema
         return Statement(insert_unnested(write.columns, write.name, schema, write.stored_names), {"rows": rows})
 
@@ -56,7 +56,7 @@ class PostgresInlinedStore(InlinedStore):
             encode.int64_cells(write.row_ids),
             encode.constant_cells(int(write.begin), write.row_count),
             encode.constant_cells(None, write.row_count),
-            *write.source.encoded(_encode_cells),
+            *_encode_cells(write.source),
         ]
         target = copy_in(session.database.url.metadata_schema, write.name)
         on_postgres(session).copy_in(target, encode.copy_buffer(cells))
@@ -95,10 +95,12 @@ class PostgresInlinedStore(InlinedStore):
             on_postgres(session).driver.execute(statement)
 
 
+@encoded_once
 def _encode_small(rows: InlinedRows) -> encode_small.EncodedRows:
     return encode_small.encode_rows(rows.small or take_values(rows.rows, rows.columns), rows.columns)
 
 
+@encoded_once
 def _encode_cells(rows: InlinedRows) -> list[encode.Cells]:
     return [encode.encode_column(rows.rows.column(i), c) for i, c in enumerate(rows.columns)]
 
