@@ -5,7 +5,21 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import BigInteger, ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+    type_coerce,
+    union_all,
+)
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table, user_columns
@@ -63,13 +77,37 @@ def all_versions(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
     return found.order_by(table.c.row_id, table.c.begin_snapshot)
 
 
-@lru_cache(maxsize=512)
-def changed_versions(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
-    system = [table.c[name] for name in SYSTEM_COLUMNS]
+def changed_within(table: Table) -> ColumnElement[bool]:
+    """Return the condition that a snapshot after `start`, up to and with `end`, began or ended a row version."""
     start, end = (bindparam(name, type_=BigInteger) for name in ("start", "end"))
-    begun = and_(table.c.begin_snapshot > start, table.c.begin_snapshot <= end)
-    ended = and_(table.c.end_snapshot > start, table.c.end_snapshot <= end)
-    return select(*system, *picked).where(or_(begun, ended))
+    return or_(*(and_(mark > start, mark <= end) for mark in (table.c.begin_snapshot, table.c.end_snapshot)))
+
+
+@lru_cache(maxsize=512)
+def changed_versions(table: Table, picked: Picked, given: frozenset[str] = frozenset()) -> Select[tuple[object, ...]]:
+    """Select what a range began or ended; of some row ids, or a limited number, where such parameters are given."""
+    system = [table.c[name] for name in SYSTEM_COLUMNS]
+    found = select(*system, *picked).where(changed_within(table))
+    if "first_row_id" in given:
+        first, end = (bindparam(name, type_=BigInteger) for name in ("first_row_id", "end_row_id"))
+        found = found.where(table.c.row_id >= first, table.c.row_id < end)
+    return found.limit(bindparam("limit", type_=BigInteger)) if "limit" in given else found
+
+
+@lru_cache(maxsize=128)
+def spread(tables: tuple[Table, ...]) -> Select[Any]:
+    """Select how what a range began or ended is spread over row ids: pieces of so many `rows`, by table."""
+    ids = union_all(*(_changed_row_ids(table, index) for index, table in enumerate(tables))).subquery()
+    place = type_coerce(func.row_number().over(order_by=ids.c.row_id), BigInteger) - 1
+    piece = (place // bindparam("rows", type_=BigInteger)).label("piece")
+    placed = select(piece, ids.c.part, ids.c.row_id).subquery()
+    key, row_id = (placed.c.piece, placed.c.part), placed.c.row_id
+    return select(*key, func.min(row_id), func.max(row_id), func.count()).group_by(*key).order_by(*key)
+
+
+def _changed_row_ids(table: Table, index: int) -> Select[Any]:
+    part = literal_column(str(index), Integer).label("part")
+    return select(table.c.row_id.label("row_id"), part).where(changed_within(table))
 
 
 @lru_cache(maxsize=512)

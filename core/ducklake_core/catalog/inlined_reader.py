@@ -15,6 +15,7 @@ from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
 from ducklake_core.catalog.row_versions import RowVersions, no_columns, no_rows
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId, SnapshotSpan, TableVersion
+from ducklake_core.plan.row_id_pieces import CountedRows, RowIdPiece, row_id_pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,40 @@ def read_inlined_rows(
 
 
 def read_inlined_changes(
-    session: Session, inlined: InlinedTable, columns: Sequence[Column], span: SnapshotSpan
+    session: Session,
+    inlined: InlinedTable,
+    columns: Sequence[Column],
+    span: SnapshotSpan,
+    *,
+    row_ids: RowIdRange | None = None,
+    limit: int | None = None,
 ) -> RowVersions:
-    """Return the row versions that a range of snapshots began or ended, with the chosen columns."""
+    """Return the row versions that a range of snapshots began or ended, with the chosen columns.
+
+    `row_ids`: only those that have one of them; `limit`: any so many of them.
+    """
     table, picked = inlined_queries.pick_columns(session, inlined, tuple(c.column_id for c in columns))
-    statement = Statement(inlined_queries.changed_versions(table, picked), {"start": span.start, "end": span.end})
+    parameters: dict[str, object] = {"start": span.start, "end": span.end}
+    if row_ids is not None:
+        parameters |= {"first_row_id": row_ids.first, "end_row_id": row_ids.end}
+    if limit is not None:
+        parameters |= {"limit": limit}
+    statement = Statement(inlined_queries.changed_versions(table, picked, frozenset(parameters)), parameters)
     found = _fetch_all(session, RowQuery(statement, inlined.name, len(SYSTEM_COLUMNS), columns))
     return RowVersions(found.rows, *found.numbers)
+
+
+def read_spread(
+    session: Session, tables: Sequence[InlinedTable], span: SnapshotSpan, rows: int
+) -> tuple[RowIdPiece, ...]:
+    """Return where the row versions are that a range of snapshots began or ended: pieces of about so many, by row ids.
+
+    All versions of a row are in one piece, whichever of the tables they are in. The rows themselves are not read.
+    """
+    rules, schema = session.dialect.inlined_rules, session.database.url.metadata_schema
+    sql_tables = tuple(inlined_table(t.name, (), rules, schema) for t in tables)
+    found = session.query(inlined_queries.spread(sql_tables), start=span.start, end=span.end, rows=rows)
+    return tuple(row_id_pieces((CountedRows(*map(int, row)) for row in found), len(tables)))
 
 
 def count_inlined_changes(session: Session, table: TableVersion, span: SnapshotSpan) -> Iterator[tuple[int, int]]:

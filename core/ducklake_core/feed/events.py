@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from ducklake_core.files.parquet_reader import (
     iterate_data_file,
 )
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, DataFile
+from ducklake_core.model import Column
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -60,8 +61,9 @@ def events_of(
         return
     seen = born != gone
     inserted = seen & (born > span.start) & (born <= span.end)
-    if task.silent_inserts:
-        inserted &= ~np.isin(born, list(task.silent_inserts))
+    silent = task.silent_inserts
+    if silent:
+        inserted &= ~np.isin(born, list(silent))
     deleted = seen & (gone > span.start) & (gone <= span.end)
     if task.has_gap:
         retained = [snapshot for snapshot, _ in task.times]
@@ -78,38 +80,76 @@ def read_file_events(
 ) -> Iterator[Events]:
     """Yield the events of a file, of its span of it, in the columns asked for."""
     file, is_partial = changed.file, changed.file.partial_max is not None
-    positions, deleted_by = _deletes(storage, changed, task)
-    ended_by = _ended_by(file, task)
-    wanted = None
-    if ended_by == _NEVER and task.mode is not FeedMode.STATE and (is_partial or not changed.holds_new_rows):
-        wanted = WantedRows(positions[deleted_by > task.span.start], task.span if changed.holds_new_rows else None)
-        if wanted.is_empty:
-            return
-    request = ReadRequest(
+    ends = _RowEnds.of(storage, changed, task)
+    wanted = _wanted_rows(changed, task, ends)
+    if wanted is not None and wanted.is_empty:
+        return
+    names = [column.name for column in columns]
+    is_new = not is_partial and ends.are_none and task.mode is not FeedMode.STATE
+    is_new = is_new and task.tells_of_inserts(file.begin_snapshot)
+    for record_batch in iterate_data_file(
+        storage, file, _request(changed, task, columns), span=changed.span, wanted=wanted, error_snapshot=task.span.end
+    ):
+        rows, (row_ids, here) = record_batch.select(names), _numbers(record_batch, ROW_IDS, POSITIONS)
+        if is_partial:
+            [born] = _numbers(record_batch, SNAPSHOT_IDS)
+        else:
+            born = np.full(len(here), file.begin_snapshot, np.int64)
+        if is_new:
+            yield Events(rows, row_ids, born, is_delete=False)
+        else:
+            yield from events_of(rows, row_ids, born, ends.at(here), task)
+
+
+def _request(changed: ChangedFile, task: ChangeTask, columns: tuple[Column, ...]) -> ReadRequest:
+    return ReadRequest(
         columns,
         with_row_ids=True,
-        with_snapshot_ids=is_partial,
+        with_snapshot_ids=changed.file.partial_max is not None,
         with_positions=True,
         table_columns=task.table_columns,
         with_threads=len(task.files) == 1,
     )
-    names = [column.name for column in columns]
-    is_untouched = ended_by == _NEVER and not is_partial and not len(positions)
-    is_new = is_untouched and task.mode is not FeedMode.STATE and task.tells_of_inserts(file.begin_snapshot)
-    for record_batch in iterate_data_file(
-        storage, file, request, span=changed.span, wanted=wanted, error_snapshot=task.span.end
-    ):
-        row_ids, here = (record_batch.column(name).to_numpy() for name in (ROW_IDS, POSITIONS))
-        born = np.full(len(here), file.begin_snapshot, np.int64)
-        if is_new:
-            yield Events(record_batch.select(names), row_ids, born, is_delete=False)
-            continue
-        if is_partial:
-            born = record_batch.column(SNAPSHOT_IDS).to_numpy()
-        gone = np.full(len(here), ended_by, np.int64)
-        first, last = np.searchsorted(positions, (here[0], here[-1] + 1))
-        gone[positions[first:last] - here[0]] = deleted_by[first:last]
-        yield from events_of(record_batch.select(names), row_ids, born, gone, task)
+
+
+def _numbers(record_batch: pa.RecordBatch, *names: str) -> list[np.ndarray]:
+    return [record_batch.column(name).to_numpy() for name in names]
+
+
+def _wanted_rows(changed: ChangedFile, task: ChangeTask, ends: _RowEnds) -> WantedRows | None:
+    """Return of which rows the row groups must be read; None: of all."""
+    may_skip = changed.file.partial_max is not None or not changed.holds_new_rows
+    if ends.of_all != _NEVER or task.mode is FeedMode.STATE or not may_skip:
+        return None
+    deleted = ends.positions[ends.snapshots > task.span.start]
+    return WantedRows(deleted, task.span if changed.holds_new_rows else None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RowEnds:
+    """Which snapshots deleted rows of a file, up to the end of a range: some by positions, and all others at once."""
+
+    positions: np.ndarray
+    snapshots: np.ndarray
+    of_all: int
+
+    @classmethod
+    def of(cls, storage: Storage, changed: ChangedFile, task: ChangeTask) -> Self:
+        ended = changed.file.end_snapshot
+        # A rewrite only moves the rows that are left.
+        is_over = ended is not None and ended <= task.span.end and ended not in task.rewrites
+        return cls(*_deletes(storage, changed, task), ended if ended is not None and is_over else _NEVER)
+
+    @property
+    def are_none(self) -> bool:
+        return self.of_all == _NEVER and not len(self.positions)
+
+    def at(self, here: np.ndarray) -> np.ndarray:
+        """Return the snapshots that deleted the rows at positions which follow each other."""
+        gone = np.full(len(here), self.of_all, np.int64)
+        first, last = np.searchsorted(self.positions, (here[0], here[-1] + 1))
+        gone[self.positions[first:last] - here[0]] = self.snapshots[first:last]
+        return gone
 
 
 def _deletes(storage: Storage, changed: ChangedFile, task: ChangeTask) -> tuple[np.ndarray, np.ndarray]:
@@ -123,9 +163,3 @@ def _deletes(storage: Storage, changed: ChangedFile, task: ChangeTask) -> tuple[
         )
     known = (snapshots <= task.span.end) & (positions < changed.file.record_count)
     return positions[known], snapshots[known]
-
-
-def _ended_by(file: DataFile, task: ChangeTask) -> int:
-    """Return the snapshot that deleted all rows that were left; a rewrite only moves them."""
-    ended = file.end_snapshot
-    return _NEVER if ended is None or ended > task.span.end or ended in task.rewrites else ended

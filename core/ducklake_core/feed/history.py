@@ -6,13 +6,13 @@ holes, so an id that is missing has expired.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from ducklake_core.errors import SnapshotsExpired
 from ducklake_core.model import SnapshotId, SnapshotSpan, TableId
-from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind, parse_changes
+from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind, TableChange, parse_changes
 from ducklake_core.spec.rows import HistoryRow
 
 _REWRITES = frozenset({ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
@@ -100,18 +100,20 @@ class History:
         return frozenset(s.snapshot_id for s in self.snapshots if s.may_update)
 
 
-def history_of(span: SnapshotSpan, rows: Iterable[HistoryRow], table_id: TableId) -> History:
+def history_of(span: SnapshotSpan, rows: Sequence[HistoryRow], table_id: TableId) -> History:
     """Sort out what the catalog has of the snapshots from the newest one not after the start to the end."""
-    found = [_table_snapshot(row, table_id) for row in rows]
+    texts = [row.changes_made for row in rows]
+    changes = [None if text is None else parse_changes(text) for text in texts]
+    found = [_table_snapshot(row, did, table_id) for row, did in zip(rows, changes, strict=True)]
     base = next((s for s in found if s.snapshot_id <= span.start), None)
     return History(span, base, tuple(s for s in found if s.snapshot_id > span.start))
 
 
-def _table_snapshot(row: HistoryRow, table_id: TableId) -> TableSnapshot:
+def _table_snapshot(row: HistoryRow, changes: Iterable[TableChange] | None, table_id: TableId) -> TableSnapshot:
     # A commit without a text may have done anything; one with an empty text has done nothing.
     kinds = ROW_INSERTS | ROW_DELETES
-    if row.changes_made is not None:
-        kinds = frozenset(change.kind for change in parse_changes(row.changes_made) if change.object_id == table_id)
+    if changes is not None:
+        kinds = frozenset(change.kind for change in changes if change.object_id == table_id)
     return TableSnapshot(row.snapshot_id, row.snapshot_time, row.schema_version, row.next_file_id, kinds)
 
 

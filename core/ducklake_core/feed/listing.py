@@ -1,29 +1,46 @@
 """What the rows of a table did in a range of snapshots, as the catalog lists it. Runs on the driver.
 
-The catalog is asked in one transaction; `rows` reads what a task has, anywhere, without the catalog. A flush, a merge
-or a rewrite in between, or between two readings, changes no row of the feed.
+The catalog is asked in one transaction; `rows` reads what a task has, anywhere, without the catalog, but for many
+inlined rows. A flush, a merge or a rewrite in between, or between two readings, changes no row of the feed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_data_files, read_touched_files
-from ducklake_core.catalog.inlined_reader import count_inlined_changes, read_inlined_changes
+from ducklake_core.catalog.inlined_reader import count_inlined_changes, read_spread
 from ducklake_core.catalog.reader import read_snapshot
+from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.catalog.session import Session
 from ducklake_core.errors import SnapshotsExpired
+from ducklake_core.feed.catalog_rows import CatalogRows, changes_of
 from ducklake_core.feed.history import History, find_gap, gap_error, history_of
 from ducklake_core.feed.sizes import ChangeSize, change_sizes
-from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
+from ducklake_core.feed.task import CatalogChanges, ChangedFile, ChangeTask, FeedMode, InlinedChanges, InlinedPart
 from ducklake_core.model import Column, SnapshotId, SnapshotSpan, TableVersion
-from ducklake_core.read.inlined import as_table_columns
 from ducklake_core.read.listing import ask_catalog
 from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedLimits:
+    """Up to which bounds inlined rows travel in a task; more of them stay in the catalog until they are read.
+
+    Up to `surely_few` they are read at once and not counted before. Of more, `piece_rows` are never torn apart.
+    """
+
+    rows: int = 100_000
+    size_bytes: int = 16 * 2**20
+    surely_few: int = 1000
+    piece_rows: int = 10_000
+
+
+DEFAULT_INLINED_LIMITS = InlinedLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,7 @@ class FeedRequest:
     span: SnapshotSpan
     mode: FeedMode = FeedMode.CHANGES
     accept_loss: bool = False  # read what is left when snapshots have expired
+    inlined: InlinedLimits | None = DEFAULT_INLINED_LIMITS  # None: all inlined rows travel
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +145,7 @@ def _list_state(session: Session, request: FeedRequest) -> ChangeTask:
         rewrites=frozenset(),
         update_snapshots=frozenset(),
         files=tuple(files),
-        inlined=tuple(_inlined_changes(session, replace(request, span=SnapshotSpan(SnapshotId(-1), end)))),
+        inlined=_inlined_changes(session, replace(request, span=SnapshotSpan(SnapshotId(-1), end))),
         mode=FeedMode.STATE,
     )
 
@@ -145,18 +163,34 @@ def _task(session: Session, request: FeedRequest, history: History, *, has_gap: 
         rewrites=history.rewrites,
         update_snapshots=history.update_snapshots,
         files=files,
-        inlined=() if is_quiet else tuple(_inlined_changes(session, request)),
+        inlined=() if is_quiet else _inlined_changes(session, request),
         mode=request.mode,
         has_gap=has_gap,
         weights=tuple((snapshot, size.even_rows) for snapshot, size in change_sizes(history, files).items()),
     )
 
 
-def _inlined_changes(session: Session, request: FeedRequest) -> Iterator[InlinedChanges]:
-    wanted = {c.column_id for c in request.columns}
-    for inlined in request.table.inlined_tables:
-        present = [c for c in inlined.columns if c.column_id in wanted]
-        versions = read_inlined_changes(session, inlined, present, request.span)
-        if len(versions):
-            rows = as_table_columns(versions.rows, len(versions), present, request.columns)
-            yield InlinedChanges.encode(rows, versions.row_ids, versions.begins, versions.ends)
+def _inlined_changes(session: Session, request: FeedRequest) -> tuple[InlinedPart, ...]:
+    """Return the inlined row versions that the range began or ended; if they are many, only where they are."""
+    limits = request.inlined
+    few = _changes_of_all(session, request, None if limits is None else limits.surely_few + 1)
+    found = sum(map(len, few))
+    if limits is None or found <= limits.surely_few:
+        return _shipped(few)
+    tables = request.table.inlined_tables
+    pieces = read_spread(session, tables, request.span, limits.piece_rows)
+    rows = sum(piece.rows for piece in pieces)
+    size_bytes = sum(versions.rows.nbytes for versions in few) / found * rows
+    if rows <= limits.rows and size_bytes <= limits.size_bytes:
+        return _shipped(_changes_of_all(session, request, None))
+    return (CatalogChanges(CatalogRows(session.database, tables, request.columns, request.span), pieces),)
+
+
+def _changes_of_all(session: Session, request: FeedRequest, limit: int | None) -> list[RowVersions]:
+    """Return the versions of each inlined table, of each at most so many."""
+    tables, columns, span = request.table.inlined_tables, request.columns, request.span
+    return [changes_of(session, inlined, columns, span, limit=limit) for inlined in tables]
+
+
+def _shipped(found: Iterable[RowVersions]) -> tuple[InlinedPart, ...]:
+    return tuple(InlinedChanges.encode(v.rows, v.row_ids, v.begins, v.ends) for v in found if len(v))

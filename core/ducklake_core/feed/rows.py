@@ -14,7 +14,7 @@ import pyarrow as pa
 from ducklake_core.errors import InvalidInput
 from ducklake_core.feed.change_types import ChangeType, change_type_array, find_net_changes, find_updates
 from ducklake_core.feed.events import Events, events_of, read_file_events
-from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
+from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedPart
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
 from ducklake_core.spec.names import fold
@@ -50,10 +50,11 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
     once, and each as a whole.
     """
     builder = ChangeBatchBuilder(task)
+    is_told_alone = not task.needs_counterparts
     held: list[Events] = []
     for events in _events(storage, task, task.columns, counterparts=False, threads=threads):
         kind = ChangeType.delete if events.is_delete else ChangeType.insert
-        if not task.needs_counterparts:
+        if is_told_alone:
             yield builder.record_batch(events, kind)
             continue
         is_open = _is_open(task, events)
@@ -121,7 +122,7 @@ def _all_events(storage: Storage, changed: ChangedFile, task: ChangeTask) -> lis
     return list(read_file_events(storage, changed, task, task.columns))
 
 
-def _inlined_events(inlined: InlinedChanges, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
+def _inlined_events(inlined: InlinedPart, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
     for rows, row_ids, begins, ends in inlined.decode():
         named = rows.rename_columns([c.name for c in columns]) if columns else rows.select([])
         gone = np.where(ends == 0, np.iinfo(np.int64).max, ends)

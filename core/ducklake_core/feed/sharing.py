@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
+from ducklake_core.feed.task import CatalogChanges, ChangedFile, ChangeTask, FeedMode, InlinedPart
 from ducklake_core.model import RowSpan, SnapshotSpan
 
 ROWS_PER_TASK = 250_000
@@ -65,7 +65,7 @@ def _by_file(task: ChangeTask, rows_per_task: int) -> Iterator[ChangeTask]:
         yield _with_counterparts(own, others, () if inlined else task.inlined) if task.needs_counterparts else own
 
 
-def _with_counterparts(task: ChangeTask, files: Sequence[ChangedFile], inlined: Sequence[InlinedChanges]) -> ChangeTask:
+def _with_counterparts(task: ChangeTask, files: Sequence[ChangedFile], inlined: Sequence[InlinedPart]) -> ChangeTask:
     if task.mode is not FeedMode.NET:  # the other half of an update is in the same snapshot
         files = [file for file in files if file.may_tell_of(task.update_snapshots)]
     others = tuple(rows.without_columns() for rows in inlined)
@@ -83,11 +83,14 @@ def _row_ranges(file: ChangedFile, rows: int) -> Iterator[ChangedFile]:
 
 
 def _packed(
-    files: Sequence[ChangedFile], inlined: Sequence[InlinedChanges], rows_per_task: int
-) -> Iterator[tuple[tuple[ChangedFile, ...], tuple[InlinedChanges, ...]]]:
+    files: Sequence[ChangedFile], inlined: Sequence[InlinedPart], rows_per_task: int
+) -> Iterator[tuple[tuple[ChangedFile, ...], tuple[InlinedPart, ...]]]:
     """Fill one task after the other, in order: what a commit wrote together is mostly read together."""
-    if inlined:
-        yield (), tuple(inlined)
+    shipped = tuple(part for part in inlined if not isinstance(part, CatalogChanges))
+    if shipped:
+        yield (), shipped
+    left = (one for part in inlined if isinstance(part, CatalogChanges) for one in part.split(rows_per_task))
+    yield from (((), (one,)) for one in left)
     chosen: list[ChangedFile] = []
     rows = 0
     for file in files:

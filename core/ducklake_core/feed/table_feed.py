@@ -150,7 +150,7 @@ class TableFeed:
     def has_deletes(self, snapshot: TableSnapshot, history: History) -> bool:
         """Tell whether a snapshot of a history has deleted rows, by these rows themselves."""
         own = history.only(snapshot)
-        task = list_known(self._database, FeedRequest(self.table, (), own.span), own)
+        task = list_known(self._database, FeedRequest(self.table, (), own.span, inlined=None), own)
         inserted = pa.scalar(ChangeType.insert.name)
         kinds = (record_batch.column(CHANGE_TYPE) for record_batch in read_changes(self._storage, task))
         return any(pc.any(pc.not_equal(kind, inserted)).as_py() for kind in kinds)
@@ -161,6 +161,8 @@ class TableFeed:
         span = SnapshotSpan(start, end.snapshot_id)
         if span.start >= span.end:
             return pa.Table.from_batches([], schema)
-        task = self.list_changes(FeedRequest(self.table_at(end), tuple(columns), span, mode)).task
+        # All inlined rows at once: left in the catalog, they might be flushed before they are read.
+        request = FeedRequest(self.table_at(end), tuple(columns), span, mode, inlined=None)
+        task = self.list_changes(request).task
         threads = min(os.cpu_count() or 1, _MAX_THREADS)
         return pa.Table.from_batches(read_changes(self._storage, task, threads=threads), schema)

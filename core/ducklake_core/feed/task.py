@@ -1,7 +1,7 @@
 """What of a table changed in a range of snapshots: files and inlined rows, as one task has them. Pure.
 
 Made on the driver, read on executors: a task has all it needs to read its changes without the catalog. Inlined rows
-travel as an Arrow stream; both ends of that are here.
+travel as an Arrow stream, of which both ends are here; only when there are many, the task asks the catalog for its own.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from typing import Self
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan
+from ducklake_core.plan.row_id_pieces import RowIdPiece, packed
 
+# Rows, their columns called by their places, then their row ids, and the snapshots that began and ended them (0: none).
+Versions: TypeAlias = tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray]
 VERSION_COLUMNS = ("row_id", "begin", "end")  # what stands behind the columns of inlined rows in their stream
 
 
@@ -89,14 +92,54 @@ class InlinedChanges:
         table = pa.table([*rows.columns, *numbers], names=[*places, *VERSION_COLUMNS])
         return cls(_stream(table), _stream(table.select(list(VERSION_COLUMNS))), table.num_rows)
 
-    def decode(self) -> Iterator[tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield the rows, their columns called by their places, with their row ids, begins and ends."""
+    def decode(self) -> Iterator[Versions]:
+        """Yield the row versions."""
         for found in pa.ipc.open_stream(self.stream):
             numbers = (found.column(name).to_numpy() for name in VERSION_COLUMNS)
             yield found.select(list(range(found.num_columns - len(VERSION_COLUMNS)))), *numbers
 
     def without_columns(self) -> Self:
         return replace(self, stream=self.versions)
+
+
+class InlinedSource(Protocol):
+    """Where inlined rows are that no task carries. It pickles, and shows no password."""
+
+    def read(self, piece: RowIdPiece, *, with_columns: bool) -> Iterator[Versions]:
+        """Yield the row versions of a piece; raise TransientError when they are not all there any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogChanges:
+    """Inlined row versions that a range began or ended, too many to travel: who has the task reads them itself.
+
+    A piece has all versions of the row ids that it has, so two of them never tell of one row.
+    """
+
+    source: InlinedSource
+    pieces: tuple[RowIdPiece, ...]
+    with_columns: bool = True
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+    def decode(self) -> Iterator[Versions]:
+        """Yield the row versions, read now."""
+        for piece in packed(self.pieces, self.rows):
+            yield from self.source.read(piece, with_columns=self.with_columns)
+
+    def without_columns(self) -> Self:
+        return replace(self, with_columns=False)
+
+    def split(self, rows: int) -> Iterator[Self]:
+        """Yield parts of about so many rows."""
+        for piece in packed(self.pieces, rows):
+            yield replace(self, pieces=(piece,))
+
+
+InlinedPart: TypeAlias = InlinedChanges | CatalogChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +160,9 @@ class ChangeTask:
     rewrites: frozenset[int]
     update_snapshots: frozenset[int]
     files: tuple[ChangedFile, ...] = ()
-    inlined: tuple[InlinedChanges, ...] = ()
+    inlined: tuple[InlinedPart, ...] = ()
     counterpart_files: tuple[ChangedFile, ...] = ()
-    counterpart_inlined: tuple[InlinedChanges, ...] = ()
+    counterpart_inlined: tuple[InlinedPart, ...] = ()
     mode: FeedMode = FeedMode.CHANGES
     passed_over: frozenset[int] = frozenset()
     has_gap: bool = False
