@@ -111,45 +111,39 @@ def _read_metadata(database: Database) -> dict[str, str]:
 def _bootstrap_statements(database: Database, data_path: str, main_uuid: UUID, now: datetime) -> list[Statement]:
     t = database.tables
     schema = database.url.metadata_schema
-    statements = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []
-    statements += [Statement(CreateTable(table)) for table in t.metadata.tables.values()]
+    creates = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []
+    creates += [Statement(CreateTable(table)) for table in t.metadata.tables.values()]
+    inserts = {
+        t.ducklake_metadata: _metadata_rows(data_path),
+        t.ducklake_snapshot: [_first_snapshot_row(now)],
+        t.ducklake_snapshot_changes: [_first_changes_row()],
+        t.ducklake_schema: [_main_schema_row(main_uuid)],
+    }
+    return [*creates, *(Statement(insert(table), rows) for table, rows in inserts.items())]
+
+
+def _metadata_rows(data_path: str) -> list[dict[str, object]]:
     facts = {
         "version": CURRENT.text,
         "created_by": f"ducklake-streaming {package_version()}",
         "data_path": data_path,
         "encrypted": "false",
     }
-    metadata = [{"key": key, "value": value, "scope": None, "scope_id": None} for key, value in facts.items()]
-    snapshot = {
-        "snapshot_id": 0,
-        "snapshot_time": now,
-        "schema_version": 0,
-        "next_catalog_id": 1,
-        "next_file_id": 0,
-    }
-    changes = {
-        "snapshot_id": 0,
-        "changes_made": 'created_schema:"main"',
-        "author": None,
-        "commit_message": None,
-        "commit_extra_info": None,
-    }
-    main = {
-        "schema_id": 0,
-        "schema_uuid": main_uuid,
-        "begin_snapshot": 0,
-        "end_snapshot": None,
-        "schema_name": "main",
-        "path": "main/",
-        "path_is_relative": True,
-    }
-    return [
-        *statements,
-        Statement(insert(t.ducklake_metadata), metadata),
-        Statement(insert(t.ducklake_snapshot), [snapshot]),
-        Statement(insert(t.ducklake_snapshot_changes), [changes]),
-        Statement(insert(t.ducklake_schema), [main]),
-    ]
+    return [{"key": key, "value": value, "scope": None, "scope_id": None} for key, value in facts.items()]
+
+
+def _first_snapshot_row(now: datetime) -> dict[str, object]:
+    return {"snapshot_id": 0, "snapshot_time": now, "schema_version": 0, "next_catalog_id": 1, "next_file_id": 0}
+
+
+def _first_changes_row() -> dict[str, object]:
+    nobody = {"author": None, "commit_message": None, "commit_extra_info": None}
+    return {"snapshot_id": 0, "changes_made": 'created_schema:"main"', **nobody}
+
+
+def _main_schema_row(uuid: UUID) -> dict[str, object]:
+    place = {"schema_name": "main", "path": "main/", "path_is_relative": True}
+    return {"schema_id": 0, "schema_uuid": uuid, "begin_snapshot": 0, "end_snapshot": None, **place}
 
 
 def _not_a_catalog(database: Database, error: Exception) -> CorruptCatalog:
