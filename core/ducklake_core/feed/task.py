@@ -15,6 +15,7 @@ from typing import Protocol, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ducklake_core.arrow_stream import from_stream, to_stream
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan
 from ducklake_core.plan.row_id_pieces import RowIdPiece, packed
 
@@ -90,11 +91,12 @@ class InlinedChanges:
         # By place, not by name: a column may have any name.
         places = [str(i) for i in range(rows.num_columns)]
         table = pa.table([*rows.columns, *numbers], names=[*places, *VERSION_COLUMNS])
-        return cls(_stream(table), _stream(table.select(list(VERSION_COLUMNS))), table.num_rows)
+        table = table.combine_chunks()
+        return cls(to_stream(table), to_stream(table.select(list(VERSION_COLUMNS))), table.num_rows)
 
     def decode(self) -> Iterator[Versions]:
         """Yield the row versions."""
-        for found in pa.ipc.open_stream(self.stream):
+        for found in from_stream(self.stream):
             numbers = (found.column(name).to_numpy() for name in VERSION_COLUMNS)
             yield found.select(list(range(found.num_columns - len(VERSION_COLUMNS)))), *numbers
 
@@ -198,11 +200,3 @@ class ChangeTask:
     def rows(self) -> int:
         """How many rows there may be to look at, at most."""
         return sum(f.rows for f in self.files) + sum(i.rows for i in self.inlined)
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table.combine_chunks())
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
