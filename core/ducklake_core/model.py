@@ -76,13 +76,11 @@ class Column:
     children: tuple[Column, ...] = ()
     comment: str | None = None
     kind: Kind = field(init=False, repr=False, compare=False)  # of the type
+    is_nested: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", kind_of(self.type))
-
-    @property
-    def is_nested(self) -> bool:
-        return self.kind in NESTED
+        object.__setattr__(self, "is_nested", self.kind in NESTED)
 
     def walk(self) -> Iterator[Column]:
         """Yield this node, then its descendants, depth first."""

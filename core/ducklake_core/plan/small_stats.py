@@ -17,6 +17,9 @@ from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.scalar_text import text_of
 from ducklake_core.spec.small_rows import Items, SmallColumn, SmallRows
 
+# Looked up once: with Python 3.11 that takes longer than to compare texts, and a small commit asks dozens of times.
+_BLOB, _FLOAT, _TEXT = Kind.BLOB, Kind.FLOAT, Kind.TEXT
+
 
 class SmallStats(NamedTuple):
     """One leaf of some rows: how many are null, and its smallest and largest value, None where only texts compare."""
@@ -37,7 +40,7 @@ class SmallStats(NamedTuple):
             return find_bounds(self.leaf.array, column.type)
         text = text_of(column.type)
         low, high = text(self.extremes[0]), text(self.extremes[1])
-        return without_nul(low, high) if column.kind is Kind.TEXT else (low, high)
+        return without_nul(low, high) if column.kind is _TEXT else (low, high)
 
 
 def small_stats(rows: SmallRows) -> tuple[SmallStats, ...]:
@@ -49,10 +52,10 @@ def _measure(leaf: SmallColumn) -> SmallStats:
     null_count = leaf.array.null_count
     value_count = len(leaf.array) - null_count
     kind = leaf.column.kind
-    if not value_count or leaf.items is None or kind is Kind.BLOB:  # whose bounds are the smallest and largest text
+    if not value_count or leaf.items is None or kind is _BLOB:  # whose bounds are the smallest and largest text
         return SmallStats(leaf, value_count, null_count, None)
     items = [item for item in leaf.items if item is not None] if null_count else leaf.items
-    find = _float_extremes if kind is Kind.FLOAT else _extremes
+    find = _float_extremes if kind is _FLOAT else _extremes
     return SmallStats(leaf, value_count, null_count, find(items))
 
 
@@ -83,7 +86,7 @@ def is_covered(stats: SmallStats, known: Mapping[ColumnId, TableColumnStats]) ->
 def _is_within(stats: SmallStats, extremes: tuple[Any, Any], table: TableColumnStats) -> bool:  # Any: see SmallStats
     low, high = extremes
     column = stats.leaf.column
-    if column.kind is Kind.TEXT and (b"\x00" in low or b"\x00" in high):  # see `without_nul`
+    if column.kind is _TEXT and (b"\x00" in low or b"\x00" in high):  # see `without_nul`
         return False
     limits = _limits(column.type, table.min_value, table.max_value)
     if limits is None:

@@ -24,6 +24,9 @@ from ducklake_core.spec.thresholds import PYTHON_TEXTS
 
 Texts: TypeAlias = list[bytes | None]
 
+# Looked up once: with Python 3.11 that takes longer than to compare texts, and a small commit asks dozens of times.
+_LIST, _STRUCT, _TEXT = Kind.LIST, Kind.STRUCT, Kind.TEXT
+
 
 def small_texts(values: SmallColumn) -> list[str | None]:
     """Return DuckDB's text of each value, as `spec.text.to_text` does."""
@@ -33,13 +36,13 @@ def small_texts(values: SmallColumn) -> list[str | None]:
 def small_utf8(values: SmallColumn) -> Texts:
     """Return the same as bytes."""
     column, items = values.column, values.items
-    if column.kind is Kind.STRUCT:
+    if column.kind is _STRUCT:
         return _struct_texts(values)
     if column.is_nested:
         return _list_texts(values)
     if items is None:
         return take_bytes(scalar_to_text(values.array, column.type))[0]
-    if column.kind is Kind.TEXT:
+    if column.kind is _TEXT:
         return items
     quick = _QUICK_TEXTS.get(column.type) if len(items) > PYTHON_TEXTS else None
     return (quick and quick(values)) or _each_text(values)
@@ -65,7 +68,7 @@ def _struct_form(column: Column) -> bytes:
 
 
 def _list_texts(values: SmallColumn) -> Texts:
-    opening, closing = (b"[", b"]") if values.column.kind is Kind.LIST else (b"{", b"}")
+    opening, closing = (b"[", b"]") if values.column.kind is _LIST else (b"{", b"}")
     members = [_member_texts(child) for child in values.children]
     texts = iter(members[0] if len(members) == 1 else [b"%b=%b" % pair for pair in zip(*members, strict=True)])
     return [

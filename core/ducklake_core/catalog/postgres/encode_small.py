@@ -1,4 +1,4 @@
-"""Few rows → one array parameter of a table's row type, in PostgreSQL's binary format. Pure; runs at the commit.
+"""Twin of `encode` for few rows: one array parameter of a table's row type, in PostgreSQL's binary format. Pure.
 
 A row is `int32 size, int32 fields`, a cell of it `int32 type, int32 length, bytes`; the length of NULL is -1. What
 follows the type is what `encode.py` makes of any number of rows: the server gets the same values.
