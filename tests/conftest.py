@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.fixtures.postgres",
+    "tests.fixtures.kafka",
     "tests.fixtures.catalogs",
     "tests.fixtures.oracle",
     "tests.fixtures.pairs",

@@ -15,6 +15,7 @@ import pytest
 
 from ducklake_core.catalog.postgres.wire import Command, Wire
 from tests.fixtures.catalogs import Catalog, MakeCatalog
+from tests.fixtures.kafka import Kafka, Record
 from tests.fixtures.oracle import Oracle, OracleError
 from tests.fixtures.postgres import PostgresDatabase, PostgresServer
 from tests.fixtures.proxy import Kinds, run_proxy
@@ -50,6 +51,46 @@ def test_postgres_server_ends_when_its_test_process_is_killed() -> None:
     os.close(supervisor)
     assert ended
     assert not directory.exists()
+
+
+@pytest.mark.slow
+def test_broker_does_not_run_as_root(kafka: Kafka) -> None:
+    real_user, effective_user, *_ = _status(str(kafka.process_id), "Uid").split()
+
+    assert "0" not in {real_user, effective_user}
+
+
+@pytest.mark.slow
+def test_broker_that_is_killed_or_restarted_keeps_what_it_acknowledged(kafka: Kafka) -> None:
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, [Record(0, b"a"), Record(1, None, b"key"), Record(0, b"b")])
+
+    kafka.kill()
+    kafka.start()
+    kafka.produce(topic, [Record(1, b"c")])
+    kafka.restart()
+
+    assert kafka.ends(topic) == {0: 2, 1: 2}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kafka")  # which skips where there is none
+def test_broker_ends_when_its_test_process_is_killed() -> None:
+    script = (
+        "import time; from tests.fixtures.kafka import run_kafka\n"
+        "with run_kafka() as kafka: print(kafka.process_id, kafka.directory, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        broker, directory = process.stdout.readline().split()
+        supervisor = os.pidfd_open(int(_status(broker, "PPid")))
+
+        process.kill()
+
+    ended, _, _ = select.select([supervisor], [], [], PATIENCE_SECONDS)
+    os.close(supervisor)
+    assert ended
+    assert not Path(directory).exists()
 
 
 def test_oracle_returns_python_values(oracle: Oracle) -> None:

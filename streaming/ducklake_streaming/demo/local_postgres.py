@@ -84,7 +84,7 @@ def make_cluster(directory: Path, host: str, port: int, settings: Mapping[str, s
     command: list[str | Path] = [cluster.binaries / "initdb", "-D", cluster.data, "-U", USER, "-A", "trust"]
     command += ["-E", "UTF8", "--locale=C", "--no-sync"]
     made = subprocess.run(  # noqa: S603 # a fixed list
-        command, check=False, capture_output=True, text=True, cwd=directory, env={}, **_as_user()
+        command, check=False, capture_output=True, text=True, cwd=directory, env={}, **as_server_user()
     )
     if made.returncode != 0:
         raise PostgresError(f"initdb of {str(cluster.binaries)!r} failed: {made.stderr.strip()}")
@@ -105,7 +105,7 @@ def running(cluster: Cluster, *, remove: bool = False, clock: Clock = SYSTEM_CLO
             cwd=cluster.directory,
             env={"PATH": os.defpath},
             start_new_session=True,  # Ctrl-C is for us; the server ends after us
-            **_as_user(),
+            **as_server_user(),
         ) as supervisor,
     ):
         try:
@@ -120,7 +120,7 @@ def create_database(cluster: Cluster, name: str) -> None:
         connection.execute(SQL("CREATE DATABASE {} TEMPLATE template0").format(Identifier(name)))
 
 
-def make_directory(wanted: Path | None = None) -> Path:
+def make_directory(wanted: Path | None = None, *, prefix: str = "pg-") -> Path:
     """Make a directory that belongs to the server's user: the wanted one if that will do, else a temporary one.
 
     It will not if the server's user cannot reach it, or if its path is too long for a socket in it.
@@ -130,7 +130,7 @@ def make_directory(wanted: Path | None = None) -> Path:
         return _given_away(wanted)
     for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 # mkdtemp makes an unguessable name there
         if _can_use(Path(parent)):
-            return _given_away(Path(tempfile.mkdtemp(prefix="pg-", dir=parent)))
+            return _given_away(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
     raise PostgresError(f"no temporary directory can be used by {UNPRIVILEGED!r}: set TMPDIR to one that can")
 
 
@@ -140,7 +140,7 @@ class _Credentials(TypedDict, total=False):
     extra_groups: list[int]
 
 
-def _as_user() -> _Credentials:
+def as_server_user() -> _Credentials:
     """Give the arguments of subprocess that keep a server from running as root."""
     if os.geteuid() != 0:
         return {}
@@ -155,7 +155,7 @@ def _given_away(directory: Path) -> Path:
 
 def _can_use(path: Path) -> bool:
     command: list[str | Path] = ["/bin/sh", "-c", 'test -r "$0" && test -x "$0"', path]
-    return subprocess.run(command, check=False, cwd="/", **_as_user()).returncode == 0  # noqa: S603 # a fixed list
+    return subprocess.run(command, check=False, cwd="/", **as_server_user()).returncode == 0  # noqa: S603 # a fixed list
 
 
 def _wait_until_ready(cluster: Cluster, clock: Clock) -> None:
