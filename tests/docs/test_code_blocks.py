@@ -1,11 +1,12 @@
 """Every code block of the documentation runs as a user runs it.
 
-Python blocks of one page are pasted one after the other into one `python -i`, in an empty directory. A block that needs
-a server that tests do not have is only compiled, line by line as the prompt does it, and a file of `stand_ins/` runs in
-its place. A shell line that calls make is compared with the Makefile's targets, because it would run these tests again;
-other shell blocks run in the repository.
+Python blocks of one page are pasted one after the other into one `python -i`, in an empty directory. Where a page names
+a Kafka broker, a real one answers. A block that says why it cannot run here is only compiled, line by line as the
+prompt does it. A shell line that calls make is compared with the Makefile's targets, because it would run these tests
+again; other shell blocks run in the repository.
 """
 
+import os
 import re
 import subprocess
 from codeop import CommandCompiler
@@ -15,19 +16,29 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.kafka import Kafka, Record
+from tests.fixtures.kafka_jars import connector_jars
 from tests.fixtures.repl import Repl, ReplError
 
 ROOT = Path(__file__).parents[2]
-STAND_INS = Path(__file__).parent / "stand_ins"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-# `<!-- not run here: REASON; FILE runs instead -->` or `<!-- not run here: REASON -->` may stand before a block.
+# `<!-- not run here: REASON -->` may stand before a block.
 FENCE = re.compile(
-    r"^(?:<!-- not run here: [^;\n]+?(?:; (?P<stand_in>\S+) runs instead)?(?P<mark> -->)\n)?"
-    r"```(?P<language>python|sh)\n(?P<source>.*?)^```$",
+    r"^(?P<mark><!-- not run here: [^\n]+ -->\n)?```(?P<language>python|sh)\n(?P<source>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 CLONE = re.compile(r"^git clone |^cd ")
+
+# What pages name, and tests have elsewhere.
+BROKER = "localhost:9092"
+MAVEN = "https://repo1.maven.org/maven2/org/apache"
+ORDERS = [
+    b'{"id": 1, "customer": "Ann", "amount": 9.5, "ordered_at": "2026-01-31T12:00:00Z"}',
+    b'{"id": 2, "customer": "Bob", "amount": 7, "ordered_at": "2026-02-01T12:00:00Z"}',
+    b'{"id": 3, "customer": ',
+    b'{"id": 4, "customer": "\xff"}',
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +46,6 @@ class Block:
     language: str
     source: str
     is_run: bool = True
-    stand_in: str | None = None
-
-    @property
-    def runnable(self) -> str:
-        """What runs here: the block itself, or what stands in for it."""
-        if self.is_run:
-            return self.source
-        return "" if self.stand_in is None else (STAND_INS / self.stand_in).read_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,13 @@ class Page:
     def of(self, language: str) -> list[Block]:
         return [block for block in self.blocks if block.language == language]
 
+    def runnable(self, language: str) -> list[str]:
+        return [block.source for block in self.of(language) if block.is_run]
+
 
 def _read(path: Path) -> Page:
     found = FENCE.finditer(path.read_text())
-    return Page(path, tuple(Block(m["language"], m["source"], m["mark"] is None, m["stand_in"]) for m in found))
+    return Page(path, tuple(Block(m["language"], m["source"], m["mark"] is None) for m in found))
 
 
 def _pages_with(language: str) -> list[Any]:  # Any: pytest keeps the type of its parameter sets to itself
@@ -67,10 +73,16 @@ def _pages_with(language: str) -> list[Any]:  # Any: pytest keeps the type of it
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # ends what hangs: a page with Spark took 300 s beside much other work
 @pytest.mark.parametrize("page", _pages_with("python"))
-def test_python_blocks_can_be_pasted_into_the_prompt(page: Page, tmp_path: Path) -> None:
+def test_python_blocks_can_be_pasted_into_the_prompt(
+    page: Page, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sources = page.runnable("python")
+    if any(BROKER in source for source in sources):
+        sources = _with_broker(sources, request.getfixturevalue("kafka"))
+
     with Repl(tmp_path) as repl:
-        for block in page.of("python"):
-            repl.paste(block.runnable)
+        for source in sources:
+            repl.paste(source)
         code = repl.end()
 
     assert code == 0, repl.screen
@@ -99,8 +111,8 @@ def test_the_prompt_tells_of_errors_and_of_open_statements(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("page", _pages_with("sh"))
 def test_shell_blocks_run(page: Page) -> None:
-    for block in page.of("sh"):
-        lines = [line for line in block.runnable.splitlines() if not CLONE.match(line)]
+    for source in page.runnable("sh"):
+        lines = [line for line in source.splitlines() if not CLONE.match(line)]
         called = {word for line in lines if line.startswith("make ") for word in _targets(line)}
         assert called <= TARGETS
         others = [line for line in lines if not line.startswith("make ")]
@@ -116,6 +128,13 @@ def rest_of_statement(source: str) -> str:
         if compile_(waiting, symbol="single") is not None:
             waiting = ""
     return waiting
+
+
+def _with_broker(sources: list[str], kafka: Kafka) -> list[str]:
+    """Fill the page's topic, and put the addresses of our broker and of our jars in the place of the page's."""
+    kafka.produce(kafka.create_topic(name="orders"), [Record(0, order) for order in ORDERS])
+    folder = Path(os.path.commonpath(connector_jars())).as_uri()
+    return [source.replace(BROKER, kafka.servers).replace(MAVEN, folder) for source in sources]
 
 
 def _targets(line: str) -> list[str]:
