@@ -28,7 +28,7 @@ class Memory:
 
 def test_recorder_hears_of_batches_and_breaks_none(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
     memory = Memory()
-    sink = make_sink(route="topic", on_bad_row="quarantine", recorder=memory)
+    sink = make_sink(table=None, route="topic", on_bad_row="quarantine", recorder=memory)
 
     for _ in range(2):
         sink(spark.sql("SELECT * FROM VALUES (1, 'main.a'), (2, 'main.a'), (3, NULL) AS t (id, topic)"), 0)
