@@ -136,15 +136,20 @@ class Settings(BaseModel):
             found = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Settings))
         return found
 
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """Yield what was given, without passwords: for everything that shows a model, such as rich."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value == field.default:
+                continue
+            if name == "catalog":
+                value = shown_catalog(value)
+            elif name == "data_path":
+                value = hide_password(value)
+            yield name, value
+
     def __repr__(self) -> str:
-        """Show what was given, without passwords."""
-        fields = type(self).model_fields
-        given = {name: getattr(self, name) for name in fields if getattr(self, name) != fields[name].default}
-        if "catalog" in given:
-            given["catalog"] = shown_catalog(given["catalog"])
-        if given.get("data_path") is not None:
-            given["data_path"] = hide_password(given["data_path"])
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__repr_args__())})"
 
     __str__ = __repr__
 

@@ -76,7 +76,9 @@ def _table_options(value: Any) -> object:  # Any: see _listed
     return value
 
 
-def _problem_of_option(name: str, value: Any) -> str | None:  # Any: see _listed
+def _problem_of_option(name: object, value: Any) -> str | None:  # Any: see _listed
+    if not isinstance(name, str):
+        return f"{name!r} is no name of an option"
     try:
         normalize_option(name, value)
     except InvalidInput as error:

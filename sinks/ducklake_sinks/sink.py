@@ -64,12 +64,12 @@ class DuckLakeSink:
         dead_letter_table: str | None = None,
         job: str | None = None,
         catalog_timeout: str | float | timedelta = "2m",
-        recorder: Recorder = LOG_RECORDER,
+        recorder: Recorder | None = None,
         **unknown: object,
     ) -> None:
         named = {name: value for name, value in locals().items() if name not in ("self", "unknown", "recorder")}
         self.options: SinkOptions = parse_options({**named, **unknown})
-        self._recorder = recorder
+        self._recorder = LOG_RECORDER if recorder is None else recorder
         self._runtime: SinkRuntime | None = None
         self._root: SparkSession | None = None
 

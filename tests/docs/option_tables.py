@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic.fields import FieldInfo
+
 from ducklake_core.settings import Settings
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.options import SinkOptions
@@ -31,17 +33,19 @@ def with_table(page: str, heading: str, kind: type[Settings], left_out: frozense
 def _rows(kind: type[Settings], left_out: frozenset[str]) -> list[str]:
     names = {name: field for name, field in kind.names().items() if name not in left_out}
     return [
-        f"| `{name}` | {_default(kind, field)} | {kind.model_fields[field].description} |\n"
+        f"| `{name}` | {_default(kind.model_fields[field])} | {kind.model_fields[field].description} |\n"
         for name, field in names.items()
     ]
 
 
-def _default(kind: type[Settings], name: str) -> str:
-    field = kind.model_fields[name]
-    if field.is_required():
-        return "required"
+def _default(field: FieldInfo) -> str:
+    return "required" if field.is_required() else shown_default(field) or f"`{field.default!r}`"
+
+
+def shown_default(field: FieldInfo) -> str | None:
+    """Return how a default is shown that is not shown by its repr."""
     shown = field.json_schema_extra.get("shown") if isinstance(field.json_schema_extra, dict) else None
-    return str(shown) if shown is not None else f"`{field.default!r}`"
+    return None if shown is None else str(shown)
 
 
 def pages() -> Iterator[tuple[Path, str]]:

@@ -2,15 +2,33 @@
 
 import inspect
 
-from ducklake_sinks import DuckLakeSink
+import pytest
+
+from ducklake_core.settings import Settings
+from ducklake_sinks import DuckLakeSink, FlushPolicy
 from ducklake_sinks.options import SinkOptions
-from tests.docs.option_tables import pages
+from ducklake_sources.options import SourceOptions
+from tests.docs.option_tables import pages, shown_default
+
+VALUES = {"catalog": "sqlite:///x.sqlite", "table": "t"}
 
 
 def test_tables_of_options_are_those_of_the_code() -> None:
     outdated = [path.name for path, text in pages() if path.read_text() != text]
 
     assert outdated == [], "run `make docs`"
+
+
+@pytest.mark.parametrize("kind", [SinkOptions, FlushPolicy, SourceOptions])
+def test_defaults_that_are_shown_are_the_real_ones(kind: type[Settings]) -> None:
+    required = {name: VALUES[name] for name, field in kind.names().items() if kind.model_fields[field].is_required()}
+    shown = {name: shown_default(kind.model_fields[field]) for name, field in kind.names().items()}
+    given = {name: text.strip("`'") for name, text in shown.items() if text is not None and text.startswith("`")}
+
+    found = kind.model_validate({**given, **required}, context={})
+
+    assert given
+    assert found == kind.parse(required)
 
 
 def test_arguments_of_the_sink_are_its_options_with_their_defaults() -> None:

@@ -83,7 +83,8 @@ def test_values_cannot_be_changed() -> None:
 def test_no_password_is_shown() -> None:
     address = "postgresql://lake:hunter2@db/lake"
 
-    shown = repr(Outer.parse({"catalog": address}))
+    found = Outer.parse({"catalog": address})
+    shown = f"{found!r} {found} {list(found.__repr_args__())}"
     with pytest.raises(InvalidInput) as caught:
         Outer.parse({"catalog": address.replace("postgresql", "mysql")})
 

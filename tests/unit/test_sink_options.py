@@ -50,6 +50,7 @@ def test_table_and_route_exclude_each_other() -> None:
         ({"partition_by": 5}, "partition_by is 5"),
         ({"sorted_by": [5]}, "sorted_by has 5"),
         ({"sorted_by": "ts SIDEWAYS"}, "sorted_by has 'ts SIDEWAYS'"),
+        ({"table_options": {1: 2}}, "table_options is wrong: 1 is no name of an option"),
         ({"metadata_schema": "other"}, "metadata_schema is for PostgreSQL"),
         ({"dead_letter_table": "main.events"}, "dead_letter_table is the table itself"),
     ],

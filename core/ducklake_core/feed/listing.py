@@ -31,11 +31,12 @@ from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS
 class InlinedLimits:
     """Up to which bounds inlined rows travel in a task; more of them stay in the catalog until they are read.
 
-    Up to `surely_few` they are read at once and not counted before. Of more, `piece_rows` are never torn apart.
+    Up to `surely_few` they are read at once and not counted before. Of more, `piece_rows` are never torn apart. A flush
+    that comes between ends a stream's batch, so the bounds are well above those by which a sink flushes.
     """
 
-    rows: int = 100_000
-    size_bytes: int = 16 * 2**20
+    rows: int = 500_000
+    size_bytes: int = 64 * 2**20
     surely_few: int = 1000
     piece_rows: int = 10_000
 

@@ -1,4 +1,7 @@
-"""The rows of a change feed: what a task has, read and called by its name. Runs anywhere, and needs no catalog."""
+"""The rows of a change feed: what a task has, read and called by its name. Runs anywhere.
+
+It needs no catalog, but for inlined rows that are too many to travel.
+"""
 
 from __future__ import annotations
 
