@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.errors import InvalidInput, ObjectNotFound
+from ducklake_core.errors import CommitConflict, InvalidInput, ObjectNotFound
 from ducklake_core.files.parquet_reader import POSITIONS
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import DataFile, DataFileId
+from ducklake_core.model import DataFile, DataFileId, SnapshotId
 from ducklake_core.pending import PendingTable
 from ducklake_core.read.listing import Listing
 from ducklake_core.read.parts import FileRows, Part, read_part
@@ -46,16 +46,35 @@ class CommittedRows:
         for name, row_ids in positions.inlined():
             self.pending.end_inlined(name, row_ids)
 
-    def live(self, positions: RowPositions) -> RowPositions:
-        """Return which of some rows are live; raise ObjectNotFound for a file or an inlined table that is not here."""
+    def live(self, positions: RowPositions, read_at: SnapshotId) -> RowPositions:
+        """Return which of some rows are live; raise ObjectNotFound for a file that is not here.
+
+        Raises CommitConflict for inlined rows that were read at another snapshot, or are gone: all that takes away
+        versions of the base is a flush.
+        """
         found = RowPositions()
         for data_file_id, wanted in positions.of_files():
             for live in self._positions(FileRows(self._file(data_file_id, wanted))):
                 found.add_of_file(data_file_id, _both(wanted, live))
         for name, wanted in positions.inlined():
+            if read_at != self.request.snapshot:
+                raise self._conflict(f"inlined rows were read at snapshot {read_at}")
             for live in self._positions(self._inlined(name)):
                 found.add_inlined(name, _both(wanted, live))
+        self._refuse_flushed(positions, found)
         return found
+
+    def _refuse_flushed(self, positions: RowPositions, live: RowPositions) -> None:
+        known = dict(live.inlined())
+        for name, wanted in positions.inlined():
+            ended = np.fromiter(self.pending.inlined_ends.get(name, ()), np.int64)
+            if not np.isin(wanted, np.concatenate([known.get(name, _NONE), ended])).all():
+                raise self._conflict(f"rows of inlined table '{name}' were flushed meanwhile")
+
+    def _conflict(self, reason: str) -> CommitConflict:
+        table, base = self.request.table, self.request.snapshot
+        message = f"cannot end rows of table '{table}' on snapshot {base}: {reason}; read them again"
+        return CommitConflict(message, base=base, is_flush=True)
 
     def _positions(self, part: Part) -> Iterator[np.ndarray]:
         return (rows.column(POSITIONS).to_numpy() for rows in self._live(part))
@@ -71,7 +90,7 @@ class CommittedRows:
     def _inlined(self, name: str) -> Part:
         part = next((part for part in self.listing.inlined if part.inlined.name == name), None)
         if part is None:
-            raise self._missing(f"inlined table '{name}'")
+            raise self._conflict(f"inlined table '{name}' is not there")
         return part
 
     def _missing(self, what: str) -> ObjectNotFound:

@@ -85,10 +85,10 @@ class RowWriter:
         committed.end(ended)
         return count + len(ended)
 
-    def end_rows(self, pending: PendingTable, positions: RowPositions) -> int:
+    def end_rows(self, pending: PendingTable, positions: RowPositions, read_at: SnapshotId) -> int:
         """Delete committed rows by where they are; those deleted already are left out. Return how many were live."""
         committed = self._committed(pending, (), None)
-        live = committed.live(positions)
+        live = committed.live(positions, read_at)
         committed.end(live)
         return len(live)
 

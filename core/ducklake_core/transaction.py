@@ -198,11 +198,15 @@ class Transaction:
         """Delete rows of one data file by their positions in it; return how many were live."""
         found = RowPositions()
         found.add_of_file(DataFileId(data_file_id), np.asarray(positions, dtype=np.int64))
-        return self.end_rows(table, found)
+        return self.end_rows(table, found, self.base.snapshot_id)
 
-    def end_rows(self, table: str, positions: RowPositions) -> int:
-        """Delete rows by where they are at the base, as a read `with_positions` tells; return how many were live."""
-        return self._rows.end_rows(self._table(table), positions)
+    def end_rows(self, table: str, positions: RowPositions, read_at: SnapshotId) -> int:
+        """Delete rows by where they are, as a read `with_positions` tells; return how many were live.
+
+        `read_at`: the snapshot that was read. Raises CommitConflict when inlined rows are not there any more, or that
+        snapshot is not the transaction's base: a row id alone does not tell which version was read.
+        """
+        return self._rows.end_rows(self._table(table), positions, read_at)
 
     def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> int:
         """Set columns of the rows that match to Python values or `pyarrow.compute` expressions; return their number."""

@@ -181,6 +181,7 @@ def test_definition_that_is_committed_during_a_migration_makes_one_of_them_fail(
 @pytest.mark.parametrize(
     "name",
     [
+        "append by COPY",
         "append to a table without inlined rows",
         "append a file",
         "delete rows of files",

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake, Table
-from ducklake_core.errors import InvalidInput, ObjectNotFound
+from ducklake_core.errors import CommitConflict, InvalidInput, ObjectNotFound
 from ducklake_core.files.parquet_reader import ROW_IDS
 from ducklake_core.model import DataFileId
 from ducklake_core.plan.filter_sql import parse_filter
@@ -63,21 +63,58 @@ def test_rows_end_where_slices_found_them(lived_lake: Lake, limits: SliceLimits)
     assert all(any(row[kind] is not None for row in places) for kind in (DATA_FILE_IDS, INLINED_TABLES))
 
     with lived_lake.transaction() as tx:
-        assert tx.end_rows("t", positions_of(found)) == matching == sum(b.num_rows for b in found)
+        assert tx.end_rows("t", positions_of(found), tx.base.snapshot_id) == matching == sum(b.num_rows for b in found)
 
     assert lived_lake.table("t").read().sort_by("id").equals(others.sort_by("id"))
 
 
 def test_row_that_has_ended_does_not_end_again(lived_lake: Lake) -> None:
     positions = positions_of(read(lived_lake.table("t"), [], CONDITION, LIMITS[0]))
-    lived_lake.delete("t", "id = 1 OR id = 30001")
 
     with lived_lake.transaction() as tx:
         assert tx.delete("t", "id = 2 OR id = 30000") == 2
-        assert tx.end_rows("t", positions) == len(positions) - 4
-        assert tx.end_rows("t", positions) == 0
+        assert tx.end_rows("t", positions, tx.base.snapshot_id) == len(positions) - 2
+        assert tx.end_rows("t", positions, tx.base.snapshot_id) == 0
 
     assert lived_lake.table("t").count(CONDITION) == 0
+
+
+def test_row_of_a_file_that_another_has_ended_does_not_end_again(lived_lake: Lake) -> None:
+    positions = positions_of(read(lived_lake.table("t"), [], "id >= 20050 AND id < 20150", LIMITS[0]))
+    assert not list(positions.inlined())
+    lived_lake.delete("t", "id = 20060")
+
+    with lived_lake.transaction() as tx:
+        assert tx.end_rows("t", positions, tx.base.snapshot_id) == len(positions) - 1
+
+
+@pytest.mark.parametrize("meanwhile", ["update", "flush"])
+def test_inlined_rows_that_moved_since_they_were_read_are_a_conflict(lived_lake: Lake, meanwhile: str) -> None:
+    """Their new versions have the same row ids, and flushed ones are not there to be ended."""
+    table = lived_lake.table("t")
+    positions = positions_of(read(table, [], "id >= 30000", LIMITS[0]))
+    assert len(positions)
+    before = lived_lake.table("t").count()
+    if meanwhile == "update":
+        lived_lake.update("t", {"id": 40000}, "id = 30000")
+    else:
+        lived_lake.flush_inlined("t")
+
+    with lived_lake.transaction() as tx, pytest.raises(CommitConflict, match="read them again"):
+        tx.end_rows("t", positions, table.snapshot.snapshot_id)
+
+    assert lived_lake.table("t").count() == before
+
+
+def test_inlined_rows_that_are_flushed_under_a_transaction_are_a_conflict(lived_lake: Lake) -> None:
+    positions = positions_of(read(lived_lake.table("t"), [], "id >= 30000", LIMITS[0]))
+
+    with lived_lake.transaction() as tx:
+        base = tx.base.snapshot_id
+        with Lake.open(lived_lake.database.url.url.render_as_string(hide_password=False)) as other:
+            other.flush_inlined("t")
+        with pytest.raises(CommitConflict, match="flushed meanwhile"):
+            tx.end_rows("t", positions, base)
 
 
 def test_rows_of_several_places_are_told_apart() -> None:
@@ -104,8 +141,8 @@ def test_place_that_the_table_has_not_is_refused(lived_lake: Lake) -> None:
 
     with lived_lake.transaction() as tx:
         with pytest.raises(ObjectNotFound, match=r"'main\.t' has no data file 12345 at snapshot \d+"):
-            tx.end_rows("t", unknown_file)
-        with pytest.raises(ObjectNotFound, match=r"'main\.t' has no inlined table 'ducklake_inlined_data_9_9'"):
-            tx.end_rows("t", unknown_table)
+            tx.end_rows("t", unknown_file, tx.base.snapshot_id)
+        with pytest.raises(CommitConflict, match="inlined table 'ducklake_inlined_data_9_9' is not there"):
+            tx.end_rows("t", unknown_table, tx.base.snapshot_id)
         with pytest.raises(InvalidInput, match="out of range"):
-            tx.end_rows("t", beyond)
+            tx.end_rows("t", beyond, tx.base.snapshot_id)

@@ -155,7 +155,7 @@ class Committer:
         rest = None if plan is None else _send_bulk_rows(session, plan)
         rows, second_half = (rest.rows, rest.closing) if rest else ((), list)
         closing = [] if attempt.entry is None else [ledger.entry_write(session, attempt.entry, exists=basis.has_entry)]
-        closing += [] if plan is None else _version_locks(session, plan)
+        closing += [] if plan is None else _version_locks(session, plan, by_copy=rest is not plan)
         faults.at("before_commit")
         with commit.sending(attempt):
             session.write_and_commit(
@@ -186,17 +186,19 @@ def _send_bulk_rows(session: Session, plan: CommitPlan) -> CommitPlan | None:
     return None if is_into_new_table else rest
 
 
-def _version_locks(session: Session, plan: CommitPlan) -> list[Statement]:
+def _version_locks(session: Session, plan: CommitPlan, *, by_copy: bool) -> list[Statement]:
     """Return what keeps a commit and a migration of the lake apart where they can run at the same time.
 
     A migration renames columns of every table of inlined rows: whoever writes to one waits for it there, and is
-    refused. Whoever makes one would leave it with its old names, and the others would not notice the migration.
+    refused, but for COPY, which names no columns. Whoever makes one would leave it with its old names, and the others
+    would not notice the migration.
     """
     if not session.dialect.concurrent_writers:
         return []
     if plan.created_inlined_tables:
         return [claim_version(session)]
-    return [] if plan.writes_to_inlined_tables else [share_version(session)]
+    names_columns = plan.writes_to_inlined_tables and not by_copy
+    return [] if names_columns else [share_version(session)]
 
 
 def _find_committed(session: Session, commit: Commit, basis: CommitBasis) -> CommitResult | None:

@@ -59,10 +59,12 @@ def _by_file(task: ChangeTask, rows_per_task: int) -> Iterator[ChangeTask]:
     parts = [part for file in task.files for part in _row_ranges(file, rows_per_task)]
     start = 0
     for files, inlined in _packed(parts, task.inlined, rows_per_task):
-        others = [*parts[:start], *parts[start + len(files) :]]
-        start += len(files)
         own = replace(task, files=files, inlined=inlined)
-        yield _with_counterparts(own, others, () if inlined else task.inlined) if task.needs_counterparts else own
+        if task.needs_counterparts:
+            others = [*parts[:start], *parts[start + len(files) :]]
+            own = _with_counterparts(own, others, () if inlined else task.inlined)
+        start += len(files)
+        yield own
 
 
 def _with_counterparts(task: ChangeTask, files: Sequence[ChangedFile], inlined: Sequence[InlinedPart]) -> ChangeTask:
