@@ -37,8 +37,8 @@ def test_each_test_gets_an_empty_database(postgres_database: PostgresDatabase) -
 
 def test_postgres_server_ends_when_its_test_process_is_killed() -> None:
     script = (
-        "import time; from tests.fixtures.postgres import run_postgres\n"
-        "with run_postgres() as server: print(server.directory, flush=True); time.sleep(600)"
+        "import signal; from tests.fixtures.postgres import run_postgres\n"
+        "with run_postgres() as server: print(server.directory, flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -77,8 +77,8 @@ def test_broker_that_is_killed_or_restarted_keeps_what_it_acknowledged(kafka: Ka
 @pytest.mark.usefixtures("kafka")  # which skips where there is none
 def test_broker_ends_when_its_test_process_is_killed() -> None:
     script = (
-        "import time; from tests.fixtures.kafka import run_kafka\n"
-        "with run_kafka() as kafka: print(kafka.process_id, kafka.directory, flush=True); time.sleep(600)"
+        "import signal; from tests.fixtures.kafka import run_kafka\n"
+        "with run_kafka() as kafka: print(kafka.process_id, kafka.directory, flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -103,7 +103,7 @@ def test_table_that_never_had_rows_has_its_grace_from_when_it_was_superseded(cat
         superseded = lake.snapshots()[-1].snapshot_time
         assert registered(catalog) == [OLD, NEW]
 
-        assert drop_superseded(lake.database, HOUR, superseded + HOUR - timedelta(seconds=1)) == ()
+        assert drop_superseded(lake.database, HOUR, superseded + HOUR - timedelta(microseconds=1)) == ()
         assert drop_superseded(lake.database, HOUR, superseded + HOUR) == (OLD,)
 
 
