@@ -8,7 +8,7 @@ CATALOG ?= sqlite
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spark test-under-load check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants docs lock format clean
+.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants docs lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,8 +16,11 @@ help: ## explain the targets
 demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres for PostgreSQL)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) $(ARGS)
 
-test: $(ENVIRONMENT) ## run every test, with real PostgreSQL, DuckDB and Spark (ARGS="-k name" to choose)
+test: $(ENVIRONMENT) kafka-jars ## run every test, with real PostgreSQL, Kafka, DuckDB and Spark (ARGS="-k name" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)
+
+kafka-jars: $(ENVIRONMENT) ## fetch the jars of Kafka into ~/.cache, once; tests that need them are skipped without
+	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector || echo 'tests with Kafka will be skipped' >&2
 
 test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
 	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)

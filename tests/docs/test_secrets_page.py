@@ -10,8 +10,15 @@ import psycopg
 import pytest
 
 from ducklake_core import Lake
-from ducklake_streaming.demo.local_postgres import create_database, make_cluster, make_directory, running
-from tests.fixtures.postgres import FAST_AND_FRAGILE, HOST, free_port
+from ducklake_streaming.demo.local_postgres import (
+    HOST,
+    create_database,
+    free_port,
+    make_cluster,
+    make_directory,
+    running,
+)
+from tests.fixtures.postgres import FAST_AND_FRAGILE
 
 PASSWORD = "s3cret"  # noqa: S105 # of a server that lives for these tests
 

@@ -14,7 +14,8 @@ from ducklake_core.catalog.driver_errors import Fault
 from ducklake_core.catalog.postgres.connections import has_wrong_parameter
 from ducklake_core.catalog.postgres.errors import SQLSTATES, meaning_of
 from ducklake_core.errors import CatalogError, CatalogForbidden, CatalogUnavailable, DuckLakeError, InvalidInput
-from tests.fixtures.postgres import HOST, PostgresServer, run_postgres
+from ducklake_streaming.demo.local_postgres import HOST
+from tests.fixtures.postgres import PostgresServer, run_postgres
 
 SECRET = "hush-hush"  # noqa: S105 # of a test
 

@@ -13,8 +13,9 @@ from ducklake_core.catalog.postgres import wire
 from ducklake_core.catalog.postgres.session import on_postgres
 from ducklake_core.errors import CatalogError, CatalogForbidden, DuckLakeError
 from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
+from ducklake_streaming.demo.local_postgres import HOST
 from tests.fixtures.pooler import Pooling, run_pooler
-from tests.fixtures.postgres import HOST, PostgresDatabase
+from tests.fixtures.postgres import PostgresDatabase
 
 CLIENTS, TURNS = 8, 6
 TRANSACTION = Pooling("transaction", servers=3)

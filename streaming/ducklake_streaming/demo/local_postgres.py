@@ -10,6 +10,7 @@ import os
 import pwd
 import shlex
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from psycopg.sql import SQL, Identifier
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 
 USER = "lake"
+HOST = "127.0.0.1"
 UNPRIVILEGED = "nobody"
 START_SECONDS = 60.0
 MAX_SOCKET_PATH_BYTES = 90  # of 107, with the name of the socket: https://man7.org/linux/man-pages/man7/unix.7.html
@@ -132,6 +134,13 @@ def make_directory(wanted: Path | None = None, *, prefix: str = "pg-") -> Path:
         if _can_use(Path(parent)):
             return _given_away(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
     raise PostgresError(f"no temporary directory can be used by {UNPRIVILEGED!r}: set TMPDIR to one that can")
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
 
 
 class _Credentials(TypedDict, total=False):
