@@ -1,0 +1,1 @@
+"""Jobs: one TOML file, and the process that runs its pipelines."""

@@ -1,0 +1,50 @@
+"""How far a stream is behind its topics: the ends of the broker minus the offsets that are in the lake. No Spark.
+
+Spark commits no offsets of a group, so that no Kafka tool can tell: the lake's snapshots do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ducklake_streaming.kafka.cluster import Cluster, Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How many records of a partition are not in the lake yet, by offsets: some may be no records, or be compacted."""
+
+    topic: str
+    partition: int
+    lag_records: int
+
+
+def lag_of(cluster: Cluster, offsets: Offsets) -> list[PartitionLag]:
+    """Return the lag of each partition of the topics that a stream has read, those it has not begun included.
+
+    `offsets`: the next offset of each partition that is to be read. Raises TopicNotFound, BrokerUnavailable.
+    """
+    topics = sorted({topic for topic, _ in offsets})
+    places = [place for topic in cluster.topics(topics) for place in topic.places]
+    return compute_lag(offsets, cluster.earliest(places), cluster.latest(places))
+
+
+def compute_lag(offsets: Offsets, earliest: Offsets, latest: Offsets) -> list[PartitionLag]:
+    """Compare offsets. Records that are gone are no lag: nobody can catch up with them."""
+    return [
+        PartitionLag(*place, max(0, end - max(offsets.get(place, 0), earliest.get(place, 0))))
+        for place, end in sorted(latest.items())
+    ]
+
+
+def offsets_of_source(told: object) -> dict[tuple[str, int], int]:
+    """Return the offsets of one source as Spark says them, `{"topic": {"0": 23}}`; nothing of one that is no Kafka."""
+    if not isinstance(told, Mapping) or not all(isinstance(one, Mapping) for one in told.values()):
+        return {}
+    places = ((topic, partition, end) for topic, partitions in told.items() for partition, end in partitions.items())
+    return {
+        (str(topic), int(partition)): end
+        for topic, partition, end in places
+        if str(partition).isdecimal() and isinstance(end, int)
+    }
