@@ -6,9 +6,9 @@ how they are told is ours. No message shows a value that may hold a password.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -19,22 +19,24 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
+    create_model,
     field_validator,
     model_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails
 
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import DuckLakeError, InvalidInput
+from ducklake_core.references import ReferencedText, as_written
+from ducklake_core.setting_mistakes import Problem as Problem  # noqa: PLC0414 # declared there, used with the types here
+from ducklake_core.setting_mistakes import contradiction, found_again, joined, refusal, tell
+from ducklake_core.setting_paths import find_place
 from ducklake_core.spec.names import nearest_name, split_table_name
 from ducklake_core.spec.paths import hide_password
 from ducklake_core.spec.quantities import parse_duration, parse_size
 
-_REFUSED = "refused"  # the kind of a mistake whose error says all, and of which the value is not shown
-
-
-class Problem(ValueError):
-    """What is wrong with a value, as it is told after the setting's name. A plain ValueError says what it must be."""
+# For each of the settings that are being validated, inside out: what was given and is right alone.
+_Notes: TypeAlias = list[dict[str, Any]]  # Any: each setting is of its own type
 
 
 class Settings(BaseModel):
@@ -47,17 +49,11 @@ class Settings(BaseModel):
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:
         """Return the settings; raise InvalidInput that lists everything that is wrong with them."""
-        right: dict[type, dict[str, Any]] = {}  # Any: each setting is of its own type
-        problems: list[str] = []
-        found: Self | None = None
+        notes: _Notes = []
         try:
-            found = cls.model_validate(given, context=right)
+            return cls.model_validate(given, context=notes)
         except ValidationError as error:
-            problems = cls._problems(error)
-        problems += cls.contradictions(right.get(cls, {}))
-        if found is None or problems:
-            raise cls._refusal(problems)
-        return found
+            raise cls._refusal(cls._problems(error)) from None
 
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see parse
@@ -85,20 +81,36 @@ class Settings(BaseModel):
     @field_validator("*", mode="after")
     @classmethod
     def _note(cls, value: Any, info: ValidationInfo) -> Any:  # Any: see parse
-        if info.context is not None and info.field_name is not None:
-            info.context.setdefault(cls, {})[info.field_name] = value
+        if info.context and info.field_name is not None:
+            info.context[-1][info.field_name] = value
         return value
 
     @model_validator(mode="wrap")
     @classmethod
-    def _name_mistakes(cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Raise our own error where a subclass is called. `parse` does so itself, also for settings within settings."""
+    def _find_mistakes(cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        """Add what contradicts to what is wrong; where a subclass is called, and not `parse`, raise our own error."""
+        if info.context is not None:
+            return cls._with_contradictions(given, handler, info.context)
         try:
             return handler(given)
         except ValidationError as error:
-            if info.context is not None:
-                raise
             raise cls._refusal(cls._problems(error)) from None
+
+    @classmethod
+    def _with_contradictions(cls, given: Any, handler: ModelWrapValidatorHandler[Self], notes: _Notes) -> Self:
+        mistakes: list[InitErrorDetails] = []
+        found: Self | None = None
+        notes.append({})
+        try:
+            found = handler(given)
+        except ValidationError as error:
+            mistakes = [found_again(details) for details in error.errors(include_url=False)]
+        right = notes.pop()
+        if isinstance(given, Mapping):
+            mistakes += [contradiction(told) for told in cls.contradictions(right)]
+        if found is None or mistakes:
+            raise ValidationError.from_exception_data(cls.__name__, mistakes)
+        return found
 
     @classmethod
     def _refusal(cls, problems: list[str]) -> InvalidInput:
@@ -110,31 +122,15 @@ class Settings(BaseModel):
 
     @classmethod
     def _problem(cls, details: ErrorDetails) -> str:
-        *outer, last = map(str, details["loc"])
-        name = ".".join([*outer, last])
+        place = find_place(cls, details["loc"])
+        kind = place.holder if issubclass(place.holder, Settings) else cls
         match details["type"]:
-            case "extra_forbidden" if outer:
-                return f"{'.'.join(outer)}: {cls._within(outer).unknown(last)}"
             case "extra_forbidden":
-                return cls.unknown(last)
+                return joined(place.path if len(place.names) > 1 else "", kind.unknown(place.names[-1]))
             case "missing":
-                return cls._within(outer).missing(name)
-            case "value_error":
-                reason = details["ctx"]["error"]
-                told = reason if isinstance(reason, Problem) else f"is {details['input']!r}, but must be {reason}"
-                return f"{name} {told}"
+                return kind.missing(place.path)
             case _:
-                return f"{name} is wrong: {details['msg']}"
-
-    @classmethod
-    def _within(cls, names: Sequence[str]) -> type[Settings]:
-        """Return the settings that are the value of a setting of ours, of theirs, and so on."""
-        found: type[Settings] = cls
-        for name in names:
-            kinds = [found.model_fields[found.names()[name]].annotation]
-            kinds += get_args(kinds[0])
-            found = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Settings))
-        return found
+                return tell(place.path, details)
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield what was given, without passwords: for everything that shows a model, such as rich."""
@@ -142,11 +138,7 @@ class Settings(BaseModel):
             value = getattr(self, name)
             if value == field.default:
                 continue
-            if name == "catalog":
-                value = shown_catalog(value)
-            elif name == "data_path":
-                value = hide_password(value)
-            yield name, value
+            yield name, _shown(name, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__repr_args__())})"
@@ -154,9 +146,41 @@ class Settings(BaseModel):
     __str__ = __repr__
 
 
-def setting(meaning: str, *, default: Any = ..., shown: str | None = None) -> Any:  # Any: it stands for any field
-    """Declare a setting; without a default it must be given. `shown`: how docs show the default, else by its repr."""
-    return Field(default, description=meaning, json_schema_extra=None if shown is None else {"shown": shown})
+def _shown(name: str, value: Any) -> Any:  # Any: see Settings.parse
+    """Return a value as it may be shown."""
+    if isinstance(value, str) and not isinstance(value, ReferencedText):
+        return shown_catalog(value) if name in ("catalog", "url") else hide_password(value)
+    return as_written(value)
+
+
+def setting(
+    meaning: str, *, default: Any = ..., shown: str | None = None, alias: str | None = None
+) -> Any:  # Any: it stands for any field
+    """Declare a setting; without a default it must be given.
+
+    `shown`: how docs show the default, else by its repr. `alias`: what users call it, where a field cannot be.
+    """
+    return Field(
+        default, alias=alias, description=meaning, json_schema_extra=None if shown is None else {"shown": shown}
+    )
+
+
+def derived(
+    name: str, kind: type[Settings], *, leave_out: Collection[str], around: Mapping[str, object] | None = None
+) -> Any:  # Any: a class that is made while the program runs is no type for a type checker
+    """Return a base class with the settings of another, so that each is declared once; names are those of its fields.
+
+    `around`: validators that see a setting's value before its own type does; under "*", of every setting.
+    """
+    around = around or {}
+    fields: dict[str, Any] = {}  # Any: what pydantic takes for a field
+    for key, field in kind.model_fields.items():
+        if key not in leave_out:
+            outer = [around[one] for one in (key, "*") if one in around]
+            default = setting(field.description or "", default=field.default)
+            default.json_schema_extra = field.json_schema_extra
+            fields[key] = (Annotated[field.annotation, *field.metadata, *outer], default)
+    return create_model(name, __base__=Settings, **fields)
 
 
 def checked(parse: Callable[[Any], object], schema: dict[str, Any]) -> tuple[PlainValidator, WithJsonSchema]:
@@ -166,7 +190,7 @@ def checked(parse: Callable[[Any], object], schema: dict[str, Any]) -> tuple[Pla
         try:
             return parse(value)
         except DuckLakeError as error:
-            raise PydanticCustomError(_REFUSED, "{reason}", {"reason": str(error)}) from None
+            raise refusal(str(error)) from None
 
     return PlainValidator(validate), WithJsonSchema(schema)
 
@@ -179,6 +203,12 @@ def shown_catalog(address: str) -> str:
 def check_catalog(address: str, metadata_schema: str | None) -> None:
     """Raise InvalidInput where a catalog cannot have its tables in such a schema."""
     CatalogUrl.parse(address, metadata_schema)
+
+
+def has_password(address: str) -> bool:
+    """Tell whether a catalog's address holds a password."""
+    url = CatalogUrl.parse(address).url
+    return url.password is not None or any("password" in name.lower() for name in url.query)
 
 
 def optional(parse: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -195,13 +225,9 @@ def text(value: object) -> str:
 
 
 def catalog(value: object) -> str:
-    CatalogUrl.parse(_address(value))
-    return str(value)
-
-
-def _address(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"a catalog's address is a text, not {type(value).__name__}")
+    CatalogUrl.parse(value)
     return value
 
 

@@ -64,7 +64,7 @@ def test_every_mistake_is_told_at_once_and_so_is_what_contradicts() -> None:
         "catalog is missing",
         "even is odd",
         "inner.wait is 'never', but must be 'soon'",
-        "inner: there is no setting 'x': known are wait",
+        "inner.x: there is no setting 'x': known are wait",
         "there is no option 'quikc': did you mean 'quick'?",
         "what is large is not quick",
     ]

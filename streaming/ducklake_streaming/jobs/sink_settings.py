@@ -1,0 +1,72 @@
+"""What a job file says of a pipeline's sink: the arguments of `DuckLakeSink`, derived from them. Runs on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BeforeValidator
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import expr
+
+from ducklake_core.settings import OptionalText, Settings, derived, setting
+from ducklake_sinks.options import SinkOptions
+
+# What other parts of the file say: [catalog], and the pipeline itself.
+FROM_ELSEWHERE = frozenset({"catalog", "data_path", "metadata_schema", "catalog_timeout", "stream"})
+
+
+def _flush(value: object) -> object:
+    """TOML has no null: `false` stands for never, of the policy and of each threshold."""
+    if value is False:
+        return None
+    if not isinstance(value, Mapping):
+        raise ValueError('thresholds such as { rows = 100_000, bytes = "64MB", age = "5m" }, or false for never')  # noqa: TRY004 # what pydantic collects
+    return {name: None if one is False else one for name, one in value.items()}
+
+
+if TYPE_CHECKING:
+    _SinkArguments = Settings
+else:
+    _SinkArguments = derived(
+        "_SinkArguments", SinkOptions, leave_out=FROM_ELSEWHERE, around={"flush": BeforeValidator(_flush)}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RouteExpression:
+    """A route as SQL: `concat('main.', topic)`. Spark parses it when the first batch comes."""
+
+    sql: str
+
+    def __call__(self, frame: DataFrame) -> Column:
+        del frame  # its columns are found by name
+        return expr(self.sql)
+
+
+class SinkSettings(_SinkArguments):
+    """`[pipeline.NAME.sink]`: every argument of `DuckLakeSink` that other parts of the file do not say."""
+
+    purpose: ClassVar[str] = "a sink cannot be made"
+    noun: ClassVar[str] = "key"
+
+    route: OptionalText = setting(
+        "instead of `table`: a SQL expression of the rows' columns that names the table of each, such as "
+        "`concat('main.', topic)`",
+        default=None,
+    )
+
+    if TYPE_CHECKING:  # the derived ones that others ask for by name
+        table: str | None
+        on_bad_row: str
+        dead_letter_table: str | None
+
+    def arguments(self) -> dict[str, Any]:  # Any: each argument is of its own type
+        """Return what the file says, as arguments of `DuckLakeSink`."""
+        given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        return given | ({} if self.route is None else {"route": RouteExpression(self.route)})
+
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see arguments
+        return SinkOptions.contradictions(right)

@@ -1,0 +1,114 @@
+"""What values in a job file may be: triggers, offsets, lists and mappings of texts, choices. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from ducklake_core.settings import Problem, checked, optional, text
+from ducklake_core.spec.names import nearest_name
+from ducklake_core.spec.quantities import parse_duration
+
+AVAILABLE_NOW = "available now"
+AS_FAST_AS_POSSIBLE = "as fast as possible"
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSetting:
+    """When a pipeline's next batch begins: every interval, at once (no interval), or until all is read."""
+
+    interval: timedelta = timedelta()
+    available_now: bool = False
+
+
+def parse_trigger(value: object) -> TriggerSetting:
+    if isinstance(value, TriggerSetting):
+        return value
+    words = " ".join(str(value).lower().split())
+    if words == AVAILABLE_NOW:
+        return TriggerSetting(available_now=True)
+    if words == AS_FAST_AS_POSSIBLE:
+        return TriggerSetting()
+    try:
+        return TriggerSetting(parse_duration(value))
+    except ValueError:
+        near = nearest_name(words, [AVAILABLE_NOW, AS_FAST_AS_POSSIBLE])
+        hint = f": did you mean '{near}'?" if near else ""
+        told = f"a time such as '1 second' or '500ms', '{AVAILABLE_NOW}' or '{AS_FAST_AS_POSSIBLE}'{hint}"
+        raise ValueError(told) from None
+
+
+def parse_texts(value: object) -> tuple[str, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) and one for one in texts):
+        raise ValueError('a list of texts, such as ["orders", "payments"]')
+    return tuple(texts)
+
+
+def parse_options(value: object) -> Mapping[str, str]:
+    """Return names and texts: TOML's numbers, true and false are what Spark calls them."""
+    if not isinstance(value, Mapping):
+        raise ValueError('names and texts, such as { "spark.sql.shuffle.partitions" = "2" }')  # noqa: TRY004 # what pydantic collects
+    return {name: option_text(one) for name, one in value.items()}
+
+
+def option_text(value: object) -> str:
+    """Return a value as Spark's options have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(option_text, value))
+    if not isinstance(value, str):
+        raise ValueError("a text, a number, true or false")  # noqa: TRY004 # what pydantic collects
+    return value
+
+
+def parse_offsets(value: object) -> str:
+    """Return where to start as Spark's connector has it: a word, or JSON of topics, partitions and offsets."""
+    if value in ("earliest", "latest"):
+        return str(value)
+    try:
+        offsets: Any = json.loads(value) if isinstance(value, str) else value  # Any: see _partitions
+        return json.dumps({topic: _partitions(of_topic) for topic, of_topic in offsets.items()})
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError(
+            "'earliest', 'latest', or an offset for each partition, such as { orders = { 0 = 23, 1 = -2 } }"
+        ) from None
+
+
+def _partitions(offsets: Mapping[str, Any]) -> dict[str, int]:  # Any: whatever a user may get wrong
+    for partition, offset in offsets.items():
+        if not str(partition).isdecimal() or isinstance(offset, bool) or not isinstance(offset, int) or offset < -2:
+            raise ValueError(partition)
+    return {str(partition): offset for partition, offset in offsets.items()}
+
+
+def one_of(*choices: str) -> tuple[PlainValidator, WithJsonSchema]:
+    """Return what makes a type whose values are some words."""
+
+    def parse(value: object) -> str:
+        if value not in choices:
+            near = nearest_name(str(value).lower(), choices)
+            known = ", ".join(f"'{one}'" for one in choices)
+            raise Problem(f"is {value!r}: " + (f"did you mean '{near}'?" if near else f"known are {known}"))
+        return str(value)
+
+    return checked(parse, {"enum": [*choices]})
+
+
+Trigger: TypeAlias = Annotated[TriggerSetting, *checked(parse_trigger, {"type": ["string", "number"]})]
+_TEXTS = {"type": ["string", "array"], "items": {"type": "string", "minLength": 1}}
+Texts: TypeAlias = Annotated[tuple[str, ...], *checked(parse_texts, _TEXTS)]
+_OPTIONS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+Options: TypeAlias = Annotated[Mapping[str, str], *checked(parse_options, _OPTIONS)]
+Offsets: TypeAlias = Annotated[str, *checked(parse_offsets, {"type": ["string", "object"]})]
+OptionalPattern: TypeAlias = Annotated[str | None, *checked(optional(text), {"type": "string", "format": "regex"})]
