@@ -1,0 +1,82 @@
+"""Gives a command its lake: `--catalog`, `--metadata-schema`, `--timeout` and `--json`, the same for all of them.
+
+A command is a function `name(access: LakeAccess, …)`; `add_lake_command` adds these options to its own. No Spark.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ducklake_streaming.cli.errors import CommandError, ExitCode
+from ducklake_streaming.cli.output import Output
+from ducklake_streaming.cli.warning_lines import WarningLines
+
+if TYPE_CHECKING:
+    from ducklake_core import Lake
+    from ducklake_core.observe import Recorder
+
+CATALOG_VARIABLE = "DUCKLAKE_CATALOG"
+_EXAMPLES = "'sqlite:///lake.sqlite', 'postgresql://user@host/database' or what DuckDB's ATTACH takes"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeAccess:
+    """The lake that a command was given, not opened yet, and where to show what is in it."""
+
+    catalog: str | None
+    metadata_schema: str | None
+    timeout: str
+    output: Output
+
+    @contextmanager
+    def lake(self, recorder: Recorder | None = None) -> Iterator[Lake]:
+        """Open the lake; `recorder` is told what happens, by default warnings are lines on stderr."""
+        from ducklake_core import Lake  # noqa: PLC0415 # takes most of the time in which a command starts
+
+        if not self.catalog:
+            raise CommandError(f"which lake? Name it by --catalog or {CATALOG_VARIABLE}: {_EXAMPLES}", ExitCode.USAGE)
+        with Lake.open(
+            self.catalog,
+            metadata_schema=self.metadata_schema,
+            catalog_timeout=self.timeout,
+            recorder=recorder or WarningLines(),
+        ) as lake:
+            yield lake
+
+
+def add_lake_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
+    """Add a command that takes a `LakeAccess` first, then its own arguments and options."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:  # Any: typer has parsed each by its annotation
+        shared = {key: given.pop(key) for key in _SHARED}
+        output = Output(as_json=shared.pop("as_json"))
+        command(LakeAccess(**shared, output=output), **given)
+
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    run.__signature__ = inspect.Signature([*own, *_SHARED.values()])  # type: ignore[attr-defined] # what inspect reads
+    app.command(name)(run)
+
+
+def _shared_options(
+    *,
+    catalog: Annotated[
+        str | None, typer.Option(envvar=CATALOG_VARIABLE, help="The lake, by the address of its catalog.")
+    ] = None,
+    metadata_schema: Annotated[
+        str | None, typer.Option(help="The database schema that holds the catalog, on PostgreSQL.")
+    ] = None,
+    timeout: Annotated[str, typer.Option(help="How long to wait for a catalog that is away.")] = "10s",
+    as_json: Annotated[bool, typer.Option("--json", help="Show one JSON object per line.")] = False,
+) -> None:
+    """Hold the options that all commands with a lake share."""
+
+
+_SHARED = dict(inspect.signature(_shared_options, eval_str=True).parameters)
