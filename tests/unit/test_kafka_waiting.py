@@ -26,7 +26,7 @@ class Time:
 
     def outage(self, timeout_seconds: float) -> BrokerOutage:
         patience = Patience(timeout_seconds, lambda: self.now >= self.stops_at, self.sleep, lambda: self.now, self)
-        return BrokerOutage("b:9092", patience)
+        return BrokerOutage("s", "b:9092", patience)
 
     def away_until(self, back: float) -> str:
         if self.now < back:

@@ -6,7 +6,7 @@ Questions have a short deadline; who wants to wait longer says so: `kafka/waitin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -78,19 +78,29 @@ class Cluster:
     def topics(self, names: Iterable[str]) -> list[Topic]:
         """Return facts of topics; raise TopicNotFound that names all that are not there."""
         wanted = list(names)
+        found = self.topics_that_exist(wanted)
+        self.require_topics(wanted, {topic.name for topic in found})
+        return found
+
+    def topics_that_exist(self, names: Iterable[str]) -> list[Topic]:
+        """Return facts of those topics that are there."""
+        wanted = sorted(names)
         if not wanted:
             return []
         asked = self._ask(
             lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._ask_seconds)
         )
-        found = {name: self._described(name, future) for name, future in asked.items()}
-        missing = [name for name, topic in found.items() if topic is None]
+        found = (self._described(name, future) for name, future in asked.items())
+        return [topic for topic in found if topic is not None]
+
+    def require_topics(self, wanted: Iterable[str], found: Container[str]) -> None:
+        """Raise TopicNotFound that names all that are wanted and not there."""
+        missing = [name for name in wanted if name not in found]
         if missing:
             named = ", ".join(f"'{name}'" for name in missing)
             raise TopicNotFound(
                 f"there is no topic {named} at {self.servers}: create it, or mend 'topics'", topics=tuple(missing)
             )
-        return [topic for topic in found.values() if topic is not None]
 
     def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
         """Return the first offset of each partition that is there still."""
