@@ -6,7 +6,8 @@ from ducklake_core.observe import Event
 from ducklake_core.retries import Patience
 from ducklake_streaming.kafka.errors import BrokerUnavailable
 from ducklake_streaming.kafka.events import BrokerAway, BrokerBack
-from ducklake_streaming.kafka.lag import PartitionLag, compute_lag, offsets_of_source
+from ducklake_streaming.kafka.lag import PartitionLag, compute_lag
+from ducklake_streaming.kafka.places import offsets_of_source
 from ducklake_streaming.kafka.waiting import BrokerOutage
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ducklake_streaming.kafka.cluster import Offsets
-from ducklake_streaming.kafka.lag import offsets_of_source
+from ducklake_streaming.kafka.places import Offsets, offsets_of_source
 
 TOPICS_FILE = "ducklake_topics.json"  # beside Spark's own files: the id of each topic
 

@@ -11,9 +11,10 @@ from ducklake_core.observe import Recorder
 from ducklake_core.retries import Patience
 from ducklake_streaming.jobs.checkpoint import Checkpoint
 from ducklake_streaming.jobs.settings import KafkaInput
-from ducklake_streaming.kafka.cluster import Cluster, Offsets
+from ducklake_streaming.kafka.cluster import Cluster
 from ducklake_streaming.kafka.errors import BrokerUnavailable, TopicNotFound
 from ducklake_streaming.kafka.losses import TopicState, find_losses, ids_of, losses_error, within_batch
+from ducklake_streaming.kafka.places import Offsets
 from ducklake_streaming.kafka.waiting import BrokerOutage
 
 PING_SECONDS = 0.8  # a stop is not kept waiting for longer

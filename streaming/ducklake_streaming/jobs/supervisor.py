@@ -22,9 +22,8 @@ from ducklake_streaming.jobs.batch_gate import BatchGate
 from ducklake_streaming.jobs.events import PipelineEnded, PipelineFailed, PipelineRestarted, PipelineStarted
 from ducklake_streaming.jobs.exit_codes import ExitCode, exit_code_of, is_broker_away, is_data_loss
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
-from ducklake_streaming.kafka.cluster import Offsets
 from ducklake_streaming.kafka.errors import BrokerUnavailable, RecordsLost
-from ducklake_streaming.kafka.lag import offsets_of_source
+from ducklake_streaming.kafka.places import Offsets, offsets_of_source
 from ducklake_streaming.stopping import JVM_GONE
 
 WriteBatch: TypeAlias = Callable[[DataFrame, int], None]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported without saying so
@@ -23,11 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported wit
 from ducklake_core.errors import DuckLakeError
 from ducklake_streaming.kafka.client_options import client_options
 from ducklake_streaming.kafka.errors import BrokerRefused, BrokerUnavailable, TopicNotFound
+from ducklake_streaming.kafka.places import Place
 
 Answer = TypeVar("Answer")
-Place: TypeAlias = tuple[str, int]  # a topic and one of its partitions
-Offsets: TypeAlias = Mapping[Place, int]
-
 ASK_SECONDS = 5.0
 _MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 # its public name of a local error
 _REFUSED = {

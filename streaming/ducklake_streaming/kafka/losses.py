@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ducklake_streaming.kafka.cluster import Offsets, Place, Topic
+from ducklake_streaming.kafka.cluster import Topic
 from ducklake_streaming.kafka.errors import RecordsLost
 from ducklake_streaming.kafka.events import RecordsMissing
+from ducklake_streaming.kafka.places import Offsets, Place
 
 _SHOWN = 5  # partitions in a message
 
