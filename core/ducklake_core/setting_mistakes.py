@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from ducklake_core.setting_paths import Place
 from ducklake_core.spec.names import nearest_name
 from ducklake_core.spec.paths import hide_password
 
@@ -33,16 +34,17 @@ def found_again(details: ErrorDetails) -> InitErrorDetails:
     return InitErrorDetails(type=kind, loc=details["loc"], input=details["input"], ctx=details.get("ctx", {}))
 
 
-def tell(path: str, details: ErrorDetails) -> str:
-    """Return what is wrong with the value at a path."""
+def tell(place: Place, details: ErrorDetails) -> str:
+    """Return what is wrong with the value at a place."""
+    path = place.path
     match details["type"]:
         case "value_error":
             reason = details["ctx"]["error"]
             return f"{path} {reason if isinstance(reason, Problem) else f'is {_shown(details)}, but must be {reason}'}"
         case "union_tag_invalid":
-            return f"{path}.{_wrong_kind(details)}"
+            return f"{path}.{_discriminator(details)} is {details['ctx']['tag']!r}: {_nearest(details, place.tags)}"
         case "union_tag_not_found":
-            return f"{path}.{_discriminator(details)} is missing: it says what the others mean"
+            return f"{path}.{_discriminator(details)} is missing: it is one of {', '.join(place.tags)}"
         case "model_type" | "model_attributes_type" | "mapping_type" | "dict_type":
             return f"{path} is {_shown(details)}, but must be a group of settings"
         case kind if kind == CONTRADICTION:
@@ -61,12 +63,9 @@ def _shown(details: ErrorDetails) -> str:
     return "a group of settings" if isinstance(value, Mapping) else hide_password(repr(value))
 
 
-def _wrong_kind(details: ErrorDetails) -> str:
-    known = [tag.strip(" '") for tag in details["ctx"]["expected_tags"].split(",")]
-    tag = str(details["ctx"]["tag"])
-    near = nearest_name(tag, known)
-    hint = f"did you mean '{near}'?" if near else f"known are {', '.join(known)}"
-    return f"{_discriminator(details)} is {tag!r}: {hint}"
+def _nearest(details: ErrorDetails, known: tuple[str, ...]) -> str:
+    near = nearest_name(str(details["ctx"]["tag"]), known)
+    return f"did you mean '{near}'?" if near else f"known are {', '.join(known)}"
 
 
 def _discriminator(details: ErrorDetails) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The names that users wrote to get there, and the settings that the last of them is in."""
+    """The names that users wrote to get there, the settings that the last is in, and which kinds it may be of."""
 
     names: tuple[str, ...]
     holder: type[BaseModel]
+    tags: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -28,7 +29,7 @@ def find_place(root: type[BaseModel], location: Sequence[str | int]) -> Place:
     holder: type[BaseModel] = root
     kinds: list[Any] = [root]  # Any: see _kinds_of_field
     for step in map(str, location):
-        models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        models = _models(kinds)
         if len(models) > 1:
             kinds = [model for model in models if step in _tags(model)]
             continue
@@ -37,11 +38,16 @@ def find_place(root: type[BaseModel], location: Sequence[str | int]) -> Place:
             holder, kinds = models[0], _kinds_of_field(models[0], step)
         else:
             kinds = _kinds_of_item(kinds)
-    return Place(tuple(names), holder)
+    return Place(tuple(names), holder, tuple(tag for model in _models(kinds) for tag in _tags(model)))
+
+
+def _models(kinds: list[Any]) -> list[type[BaseModel]]:  # Any: see _kinds_of_field
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
 def _tags(model: type[BaseModel]) -> list[str]:
-    return [str(tag) for field in model.model_fields.values() for tag in get_args(field.annotation)]
+    kinds = [field.annotation for field in model.model_fields.values() if get_origin(field.annotation) is Literal]
+    return [str(tag) for kind in kinds for tag in get_args(kind)]
 
 
 def _kinds_of_field(model: type[BaseModel], name: str) -> list[Any]:  # Any: annotations are of any type

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import (
@@ -25,7 +26,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails
 
-from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.catalog.urls import CatalogUrl, address_in
 from ducklake_core.errors import DuckLakeError, InvalidInput
 from ducklake_core.references import ReferencedText, as_written
 from ducklake_core.setting_mistakes import Problem as Problem  # noqa: PLC0414 # declared there, used with the types here
@@ -45,6 +46,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     purpose: ClassVar[str]  # what cannot be done with mistakes, as in "a sink cannot be made"
     noun: ClassVar[str] = "setting"  # what users call one of them
+    words: ClassVar[Mapping[str, str]] = {}  # what users call other things than Python does
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:
@@ -59,6 +61,12 @@ class Settings(BaseModel):
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see parse
         """Yield what is wrong only together, of the values that were given and are right alone."""
         del right
+        yield from ()
+
+    @classmethod
+    def omissions(cls, right: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:  # Any: see _Notes
+        """Yield what is missing beside the values that are right alone. `given` are the names of all that was given."""
+        del right, given
         yield from ()
 
     @classmethod
@@ -107,7 +115,8 @@ class Settings(BaseModel):
             mistakes = [found_again(details) for details in error.errors(include_url=False)]
         right = notes.pop()
         if isinstance(given, Mapping):
-            mistakes += [contradiction(told) for told in cls.contradictions(right)]
+            told = [*cls.omissions(right, given), *cls.contradictions(right)]
+            mistakes += map(contradiction, told)
         if found is None or mistakes:
             raise ValidationError.from_exception_data(cls.__name__, mistakes)
         return found
@@ -118,7 +127,13 @@ class Settings(BaseModel):
 
     @classmethod
     def _problems(cls, error: ValidationError) -> list[str]:
-        return [cls._problem(details) for details in error.errors(include_url=False)]
+        return [cls._in_words(cls._problem(details)) for details in error.errors(include_url=False)]
+
+    @classmethod
+    def _in_words(cls, told: str) -> str:
+        for ours, theirs in cls.words.items():
+            told = told.replace(ours, theirs)
+        return told
 
     @classmethod
     def _problem(cls, details: ErrorDetails) -> str:
@@ -130,7 +145,7 @@ class Settings(BaseModel):
             case "missing":
                 return kind.missing(place.path)
             case _:
-                return tell(place.path, details)
+                return tell(place, details)
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield what was given, without passwords: for everything that shows a model, such as rich."""
@@ -166,9 +181,14 @@ def setting(
 
 
 def derived(
-    name: str, kind: type[Settings], *, leave_out: Collection[str], around: Mapping[str, object] | None = None
+    name: str,
+    kind: type[Settings],
+    *,
+    base: type[Settings],
+    leave_out: Collection[str],
+    around: Mapping[str, object] | None = None,
 ) -> Any:  # Any: a class that is made while the program runs is no type for a type checker
-    """Return a base class with the settings of another, so that each is declared once; names are those of its fields.
+    """Return a class with the settings of another, so that each is declared once; names are those of its fields.
 
     `around`: validators that see a setting's value before its own type does; under "*", of every setting.
     """
@@ -180,7 +200,7 @@ def derived(
             default = setting(field.description or "", default=field.default)
             default.json_schema_extra = field.json_schema_extra
             fields[key] = (Annotated[field.annotation, *field.metadata, *outer], default)
-    return create_model(name, __base__=Settings, **fields)
+    return create_model(name, __base__=base, **fields)
 
 
 def checked(parse: Callable[[Any], object], schema: dict[str, Any]) -> tuple[PlainValidator, WithJsonSchema]:
@@ -205,10 +225,16 @@ def check_catalog(address: str, metadata_schema: str | None) -> None:
     CatalogUrl.parse(address, metadata_schema)
 
 
-def has_password(address: str) -> bool:
-    """Tell whether a catalog's address holds a password."""
+def catalog_password(address: str) -> str | None:
+    """Return the password in a catalog's address."""
     url = CatalogUrl.parse(address).url
-    return url.password is not None or any("password" in name.lower() for name in url.query)
+    in_query = (value for name, value in url.query.items() if "password" in name.lower())
+    return url.password or next((value if isinstance(value, str) else value[0] for value in in_query), None)
+
+
+def catalog_in(address: str, folder: Path) -> str:
+    """Return a catalog's address; that of a file with its full path, where it is relative to the folder."""
+    return address_in(address, folder)
 
 
 def optional(parse: Callable[[Any], object]) -> Callable[[Any], object]:

@@ -1,4 +1,7 @@
-"""The values of Spark's options, from their texts: each raises ValueError that says what it must be. Pure."""
+"""The values of Spark's options, from their texts: each raises ValueError that says what it must be.
+
+Pure, but for the environment and the files that a catalog's address may refer to.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from enum import Enum
 
 from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.model import SnapshotId
+from ducklake_core.references import resolve
+from ducklake_core.settings import catalog
 
 
 class Start(Enum):
@@ -15,6 +20,11 @@ class Start(Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+
+
+def parse_catalog(text: str) -> str:
+    """Return the address, with what it refers to: Spark shows its options, and so must not be told a password."""
+    return catalog(resolve(text))
 
 
 def parse_flag(text: str) -> bool:

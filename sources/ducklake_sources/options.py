@@ -18,7 +18,6 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.model import SnapshotId
 from ducklake_core.settings import (
-    Catalog,
     Duration,
     OptionalSize,
     OptionalText,
@@ -32,6 +31,7 @@ from ducklake_core.settings import (
 from ducklake_core.spec.names import nearest_name
 from ducklake_sources.option_values import (
     Start,
+    parse_catalog,
     parse_change_types,
     parse_columns,
     parse_count,
@@ -60,8 +60,9 @@ class SourceOptions(Settings):
     purpose: ClassVar[str] = "cannot read from a DuckLake"
     noun: ClassVar[str] = "option"
 
-    catalog: Catalog = setting(
-        "a URL such as `postgresql://lake@db/lake` or `sqlite:///lake.sqlite`, or the string of DuckDB's ATTACH"
+    catalog: Annotated[str, *checked(parse_catalog, {"type": "string", "minLength": 1})] = setting(
+        "a URL such as `postgresql://lake@db/lake` or `sqlite:///lake.sqlite`, or the string of DuckDB's ATTACH; "
+        "`${env:NAME}` and `${file:/path}` in it stand for [values that Spark shall not show](secrets.md)"
     )
     table: TableName = setting('`table` or `schema.table`; quote odd parts, as in `main."my.table"`')
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None, shown="none")

@@ -6,6 +6,7 @@ A secret in a URL never reaches a message: use `CatalogUrl.shown`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import Error as PsycopgError
@@ -45,6 +46,15 @@ class CatalogUrl:
             database = dialect.inlined_rules.database
             raise InvalidInput(f"metadata_schema is for PostgreSQL catalogs only: a {database} catalog has no schemas")
         return cls(dialect.checked_url(url), metadata_schema)
+
+
+def address_in(text: str, folder: Path) -> str:
+    """Return a catalog's address; that of a file with its full path, where it is relative to the folder."""
+    url = _parse(text.removeprefix("ducklake:"))
+    file = url.database
+    if url.get_backend_name() != "sqlite" or not file or file.startswith((":", "file:")) or Path(file).is_absolute():
+        return text
+    return url.set(database=str(folder / file)).render_as_string(hide_password=False)
 
 
 def _dialect_of(url: URL) -> CatalogDialect:

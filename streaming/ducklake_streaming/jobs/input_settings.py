@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
+from pyspark.sql.types import StructType
 
+from ducklake_core.errors import InvalidInput
 from ducklake_core.settings import (
     Catalog,
     Duration,
     Flag,
     OptionalCount,
     OptionalText,
-    Settings,
     Text,
     derived,
     setting,
 )
 from ducklake_sources.options import FOR_TABLES_ONLY, SourceOptions
+from ducklake_streaming.jobs.kafka_options import mistakes_in_options
+from ducklake_streaming.jobs.keys import Keys
+from ducklake_streaming.jobs.literal_secrets import (
+    REMEDY,
+    literal_password_of_catalog,
+    literal_password_of_url,
+    literal_secrets,
+)
+from ducklake_streaming.jobs.schemas import OptionalDdl, OptionalSchemaFile, read_schema
 from ducklake_streaming.jobs.values import Offsets, OptionalPattern, Options, Texts, one_of, option_text
 
 KafkaFormat: TypeAlias = Annotated[str, *one_of("json", "csv", "avro", "protobuf", "debezium", "raw")]
@@ -27,11 +39,8 @@ FileFormat: TypeAlias = Annotated[str, *one_of("json", "csv", "parquet", "text")
 Tombstones: TypeAlias = Annotated[str, *one_of("dead letter", "skip")]
 
 
-class KafkaInput(Settings):
+class KafkaInput(Keys):
     """`kind = "kafka"`: topics of a broker, by Spark's own connector."""
-
-    purpose: ClassVar[str] = "an input cannot be made"
-    noun: ClassVar[str] = "key"
 
     kind: Literal["kafka"]
     servers: Text = setting("the brokers: `host:port`, several separated by commas")
@@ -40,10 +49,12 @@ class KafkaInput(Settings):
         "instead of `topics`: a regular expression (Java's) that a topic's whole name matches", default=None
     )
     format: KafkaFormat = setting("what a record's value is", default="json")
-    schema_text: OptionalText = setting(
+    schema_text: OptionalDdl = setting(
         "the payload's columns as Spark's DDL: `id bigint, at timestamp`", default=None, alias="schema"
     )
-    schema_file: OptionalText = setting("instead of `schema`: a file with it", default=None)
+    schema_file: OptionalSchemaFile = setting(
+        "instead of `schema`: a file with it, as DDL (`.ddl`, `.sql`) or as Spark's JSON (`.json`)", default=None
+    )
     registry: OptionalText = setting("the URL of a schema registry", default=None)
     registry_options: Options = setting("what the registry needs: `subject`, `user`, `password`", default={})
     starting_offsets: Offsets = setting(
@@ -62,22 +73,71 @@ class KafkaInput(Settings):
     dead_letter_topic: OptionalText = setting("a topic where dead letters go, too", default=None)
     options: Options = setting("options of Spark's Kafka source, as they are", default={})
 
+    @property
+    def columns(self) -> StructType | None:
+        """The payload's columns, where `schema` or `schema_file` says them."""
+        return read_schema(self.schema_text, self.schema_file)
 
-class FilesInput(Settings):
+    @classmethod
+    def omissions(
+        cls, right: Mapping[str, Any], given: Collection[str]
+    ) -> Iterator[str]:  # Any: each is of its own type
+        if not {"topics", "topic_pattern"} & set(given):
+            yield "topics is missing: name topics, or give a topic_pattern"
+        if right.get("topics") == ():
+            yield "topics is empty: name topics, or give a topic_pattern"
+        if "format" in right or "format" not in given:
+            yield from _lacking(right.get("format", "json"), given)
+
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see omissions
+        if "topics" in right and "topic_pattern" in right:
+            yield "topics and topic_pattern exclude each other"
+        yield from _excluding(right)
+        yield from mistakes_in_options(right.get("options", {}))
+        for key in ("options", "registry_options"):
+            for name in literal_secrets(right.get(key, {})):
+                yield f"{key} has a secret in '{name}': {REMEDY}"
+        problem = literal_password_of_url(right.get("registry") or "")
+        if problem:
+            yield f"registry {problem}"
+
+
+class FilesInput(Keys):
     """`kind = "files"`: files that appear in a folder."""
-
-    purpose: ClassVar[str] = "an input cannot be made"
-    noun: ClassVar[str] = "key"
 
     kind: Literal["files"]
     path: Text = setting("a folder, or a pattern of folders")
     format: FileFormat = setting("what the files are")
-    schema_text: OptionalText = setting(
+    schema_text: OptionalDdl = setting(
         "their columns as Spark's DDL: `id bigint, at timestamp`; not for text", default=None, alias="schema"
     )
-    schema_file: OptionalText = setting("instead of `schema`: a file with it", default=None)
+    schema_file: OptionalSchemaFile = setting(
+        "instead of `schema`: a file with it, as DDL (`.ddl`, `.sql`) or as Spark's JSON (`.json`)", default=None
+    )
     max_files_per_trigger: OptionalCount = setting("the largest number of files in a batch", default=None)
     options: Options = setting("options of Spark's reader of such files, as they are", default={})
+
+    @property
+    def columns(self) -> StructType | None:
+        """The files' columns; None for text, which has one column `value`."""
+        return read_schema(self.schema_text, self.schema_file)
+
+    @classmethod
+    def omissions(cls, right: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:  # Any: see KafkaInput
+        if right.get("format", "text") != "text" and not {"schema", "schema_file"} & set(given):
+            yield "schema is missing: a stream of files does not look for it; give schema or schema_file"
+
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see KafkaInput
+        schemas = _schemas(right)
+        if len(schemas) > 1:
+            yield f"{' and '.join(schemas)} exclude each other"
+        if right.get("format") == "text" and schemas:
+            yield f"{schemas[0]} is not for text, which has one column: value"
+        for name in right.get("options", {}):
+            if name.lower() in _OF_FILES:
+                yield f"options has '{name}': use {_OF_FILES[name.lower()]}"
 
 
 def _as_option(value: object, handler: ValidatorFunctionWrapHandler) -> str:
@@ -88,11 +148,12 @@ def _as_option(value: object, handler: ValidatorFunctionWrapHandler) -> str:
 
 
 if TYPE_CHECKING:
-    _SourceOptions = Settings
+    _SourceOptions = Keys
 else:
     _SourceOptions = derived(
         "_SourceOptions",
         SourceOptions,
+        base=Keys,
         leave_out={name for name, field in SourceOptions.model_fields.items() if field.alias in FOR_TABLES_ONLY}
         | {"catalog"},
         around={"*": WrapValidator(_as_option)},
@@ -102,14 +163,28 @@ else:
 class DuckLakeInput(_SourceOptions):
     """`kind = "ducklake"`: the change feed of a table, of this lake or of another."""
 
-    purpose: ClassVar[str] = "an input cannot be made"
-    noun: ClassVar[str] = "key"
-
     kind: Literal["ducklake"]
     catalog: Catalog | None = setting("another lake; default: that of `[catalog]`", default=None)
 
     if TYPE_CHECKING:  # the derived ones that others ask for by name
         table: str
+
+    @classmethod
+    def unknown(cls, name: str) -> str:
+        if to_camel(name) in FOR_TABLES_ONLY:
+            return f"'{name}' is for batch reads: a stream begins at starting_version, and is filtered by a transform"
+        return super().unknown(name)
+
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see KafkaInput
+        options = {to_camel(name): value for name, value in right.items() if name != "kind"}
+        try:
+            SourceOptions.parse({"table": "any", "catalog": "postgresql://", **options})
+        except InvalidInput as error:
+            yield from (_CAMEL.sub(lambda match: to_snake(match.group()), told) for told in error.problems)
+        problem = literal_password_of_catalog(right["catalog"]) if "catalog" in right else None
+        if problem:
+            yield f"catalog {problem}"
 
     def source_options(self) -> dict[str, str]:
         """Return what the file says, as options of `format("ducklake")`, but the catalog."""
@@ -117,14 +192,45 @@ class DuckLakeInput(_SourceOptions):
         return {to_camel(name): getattr(self, name) for name in type(self).model_fields if name in given}
 
 
-class RateInput(Settings):
+class RateInput(Keys):
     """`kind = "rate"`: Spark's own rows of a timestamp and a number, to try things out."""
-
-    purpose: ClassVar[str] = "an input cannot be made"
-    noun: ClassVar[str] = "key"
 
     kind: Literal["rate"]
     rows_per_second: OptionalCount = setting("how many", default=1)
+
+
+# Which of schema, schema_file and registry a format of Kafka's records may be given.
+_SCHEMAS_OF = {
+    **dict.fromkeys(("json", "debezium"), ("schema", "schema_file", "registry")),
+    "csv": ("schema", "schema_file"),
+    **dict.fromkeys(("avro", "protobuf"), ("registry",)),
+    "raw": (),
+}
+_OF_FILES = {"path": "path", "maxfilespertrigger": "max_files_per_trigger"}
+_CAMEL = re.compile("|".join(name for name in SourceOptions.names() if name.lower() != name))
+
+
+def _schemas(right: Mapping[str, Any]) -> list[str]:  # Any: see KafkaInput
+    names = {"schema": "schema_text", "schema_file": "schema_file", "registry": "registry"}
+    return [name for name, field in names.items() if field in right]
+
+
+def _lacking(format_: str, given: Collection[str]) -> Iterator[str]:
+    needed = _SCHEMAS_OF[format_]
+    if needed and not {"schema", "schema_file", "registry"} & set(given):
+        yield f"{needed[0]} is missing: format '{format_}' needs {' or '.join(needed)}"
+
+
+def _excluding(right: Mapping[str, Any]) -> Iterator[str]:  # Any: see KafkaInput
+    found, format_ = _schemas(right), right.get("format", "json")
+    for name in found:
+        if name not in _SCHEMAS_OF[format_]:
+            wanted = " or ".join(_SCHEMAS_OF[format_]) or "none: its values are bytes"
+            yield f"{name} is not for format '{format_}', which takes {wanted}"
+    if len(found) > 1:
+        yield f"{' and '.join(found)} exclude each other: a payload has one schema"
+    if right.get("registry_options") and "registry" not in right:
+        yield "registry_options needs registry"
 
 
 Input: TypeAlias = Annotated[KafkaInput | FilesInput | DuckLakeInput | RateInput, Field(discriminator="kind")]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from ducklake_core.references import portable
 from ducklake_streaming.jobs.settings import (
     DuckLakeInput,
     FilesInput,
+    Input,
     Job,
     KafkaInput,
     Pipeline,
@@ -20,19 +21,25 @@ from ducklake_streaming.jobs.settings import (
 
 def read_input(spark: SparkSession, pipeline: Pipeline, job: Job) -> DataFrame:
     """Return the stream of a pipeline's input; of Kafka, with the columns of Spark's own connector and headers."""
-    return make_reader(spark.readStream, pipeline, job).load()
+    source = pipeline.input
+    reader = spark.readStream.format(source.format if isinstance(source, FilesInput) else source.kind)
+    if isinstance(source, FilesInput) and source.columns is not None:
+        reader = reader.schema(source.columns)
+    return reader.options(**input_options(source, job)).load()
 
 
-def make_reader(reader: DataStreamReader, pipeline: Pipeline, job: Job) -> DataStreamReader:
-    match pipeline.input:
-        case KafkaInput() as kafka:
-            return reader.format("kafka").options(**kafka_options(kafka))
-        case FilesInput() as files:
-            return _files(reader, files)
-        case DuckLakeInput() as lake:
-            return reader.format("ducklake").options(**lake_options(lake, job))
-        case RateInput() as rate:
-            return reader.format("rate").option("rowsPerSecond", str(rate.rows_per_second))
+def input_options(source: Input, job: Job) -> dict[str, str]:
+    """Return the options of the Spark source that reads an input."""
+    match source:
+        case KafkaInput():
+            return _kafka_options(source)
+        case FilesInput():
+            most = {} if source.max_files_per_trigger is None else {"maxFilesPerTrigger": source.max_files_per_trigger}
+            return {"path": source.path, **{name: str(value) for name, value in most.items()}, **source.options}
+        case DuckLakeInput():
+            return _lake_options(source, job)
+        case RateInput():
+            return {"rowsPerSecond": str(source.rows_per_second)}
         case other:
             assert_never(other)
 
@@ -44,36 +51,28 @@ def trigger_arguments(trigger: TriggerSetting) -> dict[str, object]:
     return {"processingTime": f"{round(trigger.interval.total_seconds() * 1000)} milliseconds"}
 
 
-def kafka_options(kafka: KafkaInput) -> dict[str, str]:
-    """Return the options of Spark's Kafka source."""
+def _kafka_options(kafka: KafkaInput) -> dict[str, str]:
     options = {
         "kafka.bootstrap.servers": kafka.servers,
         "startingOffsets": kafka.starting_offsets,
         "failOnDataLoss": str(kafka.fail_on_data_loss).lower(),
         "includeHeaders": "true",
     }
-    if kafka.topic_pattern is not None:
-        options["subscribePattern"] = kafka.topic_pattern
-    else:
+    if kafka.topic_pattern is None:
         options["subscribe"] = ",".join(kafka.topics)
+    else:
+        options["subscribePattern"] = kafka.topic_pattern
     if kafka.max_records_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(kafka.max_records_per_trigger)
     return options | dict(kafka.options)
 
 
-def lake_options(lake: DuckLakeInput, job: Job) -> dict[str, str]:
-    """Return the options of our own source; the lake is the job's unless another is named."""
-    options = {"catalog": lake.catalog or job.catalog.url}
-    options["catalogTimeout"] = f"{job.catalog.timeout.total_seconds()}s"
+def _lake_options(lake: DuckLakeInput, job: Job) -> dict[str, str]:
+    """Return the options of our own source; the lake is the job's unless another is named.
+
+    Spark shows the options of a source in its plans: it is told where a password is, and the source looks it up.
+    """
+    options = {"catalogTimeout": f"{job.catalog.timeout.total_seconds()}s"}
     if lake.catalog is None and job.catalog.metadata_schema is not None:
         options["metadataSchema"] = job.catalog.metadata_schema
-    return options | lake.source_options()
-
-
-def _files(reader: DataStreamReader, files: FilesInput) -> DataStreamReader:
-    reader = reader.format(files.format).options(**files.options)
-    if files.max_files_per_trigger is not None:
-        reader = reader.option("maxFilesPerTrigger", str(files.max_files_per_trigger))
-    if files.schema_text is not None:
-        reader = reader.schema(files.schema_text)
-    return reader.option("path", files.path)
+    return {"catalog": portable(lake.catalog or job.catalog.url), **options, **lake.source_options()}

@@ -7,10 +7,12 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ducklake_core.errors import InvalidInput
+from ducklake_streaming.jobs.paths import with_full_paths
 from ducklake_streaming.jobs.references import Redactor, Resolver
 from ducklake_streaming.jobs.settings import Job
 
@@ -31,18 +33,20 @@ class LoadedJob:
 def load_job(path: Path, environment: Mapping[str, str] = os.environ) -> LoadedJob:
     """Return the job; raise InvalidInput that lists every mistake, each with the file and the key."""
     resolver = Resolver(path.absolute().parent, environment)
-    found = resolver.resolve(_read(path))
-    problems = [f"{key}: {told}" for key, all_told in resolver.problems.items() for told in all_told]
-    problems += _shared(found)
+    found = with_full_paths(resolver.resolve(_read(path)), resolver.folder)
+    told = {key: [f"{key}: {problem}" for problem in problems] for key, problems in resolver.problems.items()}
+    if _is_nameless(found):
+        told["pipeline"] = ["pipeline: a pipeline has a name: write [pipeline.NAME], [pipeline.NAME.input] and so on"]
     job: Job | None = None
+    others: list[str] = []
     try:
         job = Job.parse(found)
     except InvalidInput as error:
-        problems += [told for told in error.problems if not _is_about(told, resolver.problems)]
+        others = [problem for problem in error.problems if not _is_about(problem, told)]
+    problems = [*chain.from_iterable(told.values()), *others, *_shared(found)]
     if job is None or problems:
         redactor = Redactor(resolver.secrets)
-        told = [redactor.redact(f"{path}: {problem}") for problem in problems]
-        raise InvalidInput("\n".join(told), problems=told)
+        raise _refusal([redactor.redact(f"{path}: {problem}") for problem in problems])
     return LoadedJob(path, job, tuple(resolver.secrets))
 
 
@@ -50,22 +54,28 @@ def _read(path: Path) -> dict[str, Any]:  # Any: whatever TOML may hold
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
-        raise _mistake(f"{path}: the file cannot be read: {error.strerror}") from None
+        raise _refusal([f"{path}: the file cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError:
-        raise _mistake(f"{path}: the file is no text in UTF-8") from None
+        raise _refusal([f"{path}: the file is no text in UTF-8"]) from None
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         told = re.sub(r" \(at [^)]*\)$", "", str(error))
-        raise _mistake(f"{path}: {place[1] if place else 'TOML'}: {told}") from None
+        raise _refusal([f"{path}: {place[1] if place else 'TOML'}: {told}"]) from None
 
 
-def _mistake(told: str) -> InvalidInput:
-    return InvalidInput(told, problems=[told])
+def _refusal(problems: list[str]) -> InvalidInput:
+    return InvalidInput("\n".join(problems), problems=problems)
 
 
 def _is_about(problem: str, keys: Mapping[str, object]) -> bool:
-    """Tell whether a mistake comes of a reference that was not found, which is told already."""
-    return any(re.match(rf"{re.escape(key)}[ :]", problem) for key in keys)
+    """Tell whether a mistake is about what was told already."""
+    return any(re.match(rf"{re.escape(key)}[ :.]", problem) for key in keys)
+
+
+def _is_nameless(found: Mapping[str, Any]) -> bool:  # Any: see _read
+    """Tell whether keys of a pipeline stand where the names of pipelines should."""
+    pipelines = found.get("pipeline")
+    return isinstance(pipelines, Mapping) and not isinstance(pipelines.get("checkpoint", {}), Mapping)
 
 
 def _shared(found: Mapping[str, Any]) -> Iterator[str]:  # Any: see _read

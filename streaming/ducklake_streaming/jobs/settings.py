@@ -6,16 +6,20 @@ from the sink and the source. `jobs/job_file.py` reads a file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import Field
-
-from ducklake_core.settings import Catalog, Duration, OptionalText, Settings, Text, setting
+from ducklake_core.errors import InvalidInput
+from ducklake_core.settings import Catalog, Duration, OptionalText, Text, check_catalog, setting
+from ducklake_sinks.routes import route_key
 from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, Input, KafkaInput, RateInput
+from ducklake_streaming.jobs.keys import Keys
+from ducklake_streaming.jobs.literal_secrets import literal_password_of_catalog
 from ducklake_streaming.jobs.sink_settings import RouteExpression, SinkSettings
-from ducklake_streaming.jobs.values import Options, Trigger, TriggerSetting, one_of
+from ducklake_streaming.jobs.spark_settings import AppName, Master, SparkOptions
+from ducklake_streaming.jobs.sql_texts import Query
+from ducklake_streaming.jobs.values import Trigger, TriggerSetting, one_of
 
 __all__ = [
     "CatalogSettings",
@@ -37,11 +41,8 @@ __all__ = [
 OnFailure: TypeAlias = Annotated[str, *one_of("stop", "continue")]
 
 
-class CatalogSettings(Settings):
+class CatalogSettings(Keys):
     """`[catalog]`: the lake that every pipeline writes to."""
-
-    purpose: ClassVar[str] = "a catalog cannot be named"
-    noun: ClassVar[str] = "key"
 
     url: Catalog = setting(
         "a URL such as `postgresql://lake@db/lake` or `sqlite:///lake.sqlite`, or the string of DuckDB's ATTACH"
@@ -54,46 +55,48 @@ class CatalogSettings(Settings):
         "how long to wait for a catalog that cannot be reached", default=timedelta(minutes=2), shown='`"2m"`'
     )
 
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: each is of its own type
+        if "url" in right:
+            try:
+                check_catalog(right["url"], right.get("metadata_schema"))
+            except InvalidInput as error:
+                yield str(error)
+            if literal_password_of_catalog(right["url"]):
+                yield f"url {literal_password_of_catalog(right['url'])}"
 
-class SparkSettings(Settings):
+
+class SparkSettings(Keys):
     """`[spark]`: the one Spark application that runs all pipelines."""
 
-    purpose: ClassVar[str] = "Spark cannot be started"
-    noun: ClassVar[str] = "key"
-
-    master: Text = setting("where it runs", default="local[*]")
-    app_name: Text = setting("its name in Spark's UI", default="ducklake-stream")
-    settings: Options = setting("Spark's own settings; Spark shows them in its UI, so they hold no secrets", default={})
+    master: Master = setting(
+        "where it runs: `local[2]`, `local[*]`, `spark://host:7077`, `yarn`, `k8s://…`", default="local[*]"
+    )
+    app_name: AppName = setting("its name in Spark's UI", default="ducklake-stream")
+    settings: SparkOptions = setting(
+        "Spark's own settings; Spark shows them in its UI, so they hold no secrets", default={}
+    )
     jars: OptionalText = setting(
         "a folder of jars; default: what the inputs need, by `spark.jars.packages`", default=None
     )
 
 
-class JobOptions(Settings):
+class JobOptions(Keys):
     """`[job]`: the process."""
-
-    purpose: ClassVar[str] = "a job cannot be run"
-    noun: ClassVar[str] = "key"
 
     on_failure: OnFailure = setting(
         'what the others do when a pipeline fails: "stop" after their running batch, or "continue"', default="stop"
     )
 
 
-class Transform(Settings):
+class Transform(Keys):
     """`[pipeline.NAME.transform]`: SQL of each batch."""
 
-    purpose: ClassVar[str] = "a transform cannot be made"
-    noun: ClassVar[str] = "key"
-
-    sql: Text = setting("a query of the view `input`, which is one batch at a time")
+    sql: Query = setting("a query of the view `input`, which is one batch at a time")
 
 
-class Pipeline(Settings):
+class Pipeline(Keys):
     """`[pipeline.NAME]`: one query."""
-
-    purpose: ClassVar[str] = "a pipeline cannot be run"
-    noun: ClassVar[str] = "key"
 
     checkpoint: Text = setting("a folder for this pipeline alone, where Spark keeps how far it has read")
     trigger: Trigger = setting(
@@ -103,24 +106,39 @@ class Pipeline(Settings):
         shown='`"as fast as possible"`',
     )
     stream: OptionalText = setting("its name in the ledger; default: the pipeline's", default=None)
-    input: Input = setting("where rows come from")
-    transform: Transform | None = setting("what becomes of them", default=None)
-    sink: SinkSettings = setting("where they go")
+    input: Input = setting("where rows come from, by its kind")
+    transform: Transform | None = setting("what becomes of them on the way", default=None)
+    sink: SinkSettings = setting("where rows go, by its table")
+
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see CatalogSettings
+        source, sink = right.get("input"), right.get("sink")
+        if not isinstance(source, DuckLakeInput) or source.catalog is not None or sink is None or sink.table is None:
+            return
+        if route_key(sink.table) == route_key(source.table):
+            yield f"it would read what it writes: input.table and sink.table are both {sink.table!r}"
 
 
-Pipelines: TypeAlias = Annotated[Mapping[Text, Pipeline], Field(min_length=1)]
-
-
-class Job(Settings):
+class Job(Keys):
     """A job file."""
 
-    purpose: ClassVar[str] = "a job cannot be run"
-    noun: ClassVar[str] = "key"
+    words: ClassVar[Mapping[str, str]] = {
+        "a group of settings": "a table of keys",
+        "True or False": "true or false",
+        ", or None": "",
+        " is True,": " is true,",
+        " is False,": " is false,",
+    }
 
-    catalog: CatalogSettings = setting("the lake")
-    spark: SparkSettings = setting("Spark", default=SparkSettings())
+    catalog: CatalogSettings = setting("the lake that every pipeline writes to, by its url")
+    spark: SparkSettings = setting("how Spark is started", default=SparkSettings())
     job: JobOptions = setting("the process", default=JobOptions())
-    pipeline: Pipelines = setting("what runs, by name")
+    pipeline: Mapping[Text, Pipeline] = setting("what runs: a table [pipeline.NAME] for each pipeline")
+
+    @classmethod
+    def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see CatalogSettings
+        if right.get("pipeline") == {}:
+            yield "pipeline is empty: it needs a table such as [pipeline.orders]"
 
     def sink_arguments(self, name: str) -> dict[str, Any]:  # Any: each argument is of its own type
         """Return the arguments of a pipeline's `DuckLakeSink`, but its recorder."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BeforeValidator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import expr
 
-from ducklake_core.settings import OptionalText, Settings, derived, setting
+from ducklake_core.settings import derived, setting
 from ducklake_sinks.options import SinkOptions
+from ducklake_streaming.jobs.keys import Keys
+from ducklake_streaming.jobs.sql_texts import OptionalExpression
 
-# What other parts of the file say: [catalog], and the pipeline itself.
-FROM_ELSEWHERE = frozenset({"catalog", "data_path", "metadata_schema", "catalog_timeout", "stream"})
+# What other parts of the file say.
+FROM_ELSEWHERE = {
+    "catalog": "url of [catalog]",
+    "data_path": "data_path of [catalog]",
+    "metadata_schema": "metadata_schema of [catalog]",
+    "catalog_timeout": "timeout of [catalog]",
+    "stream": "stream of the pipeline",
+}
 
 
 def _flush(value: object) -> object:
@@ -27,10 +35,10 @@ def _flush(value: object) -> object:
 
 
 if TYPE_CHECKING:
-    _SinkArguments = Settings
+    _SinkArguments = Keys
 else:
     _SinkArguments = derived(
-        "_SinkArguments", SinkOptions, leave_out=FROM_ELSEWHERE, around={"flush": BeforeValidator(_flush)}
+        "_SinkArguments", SinkOptions, base=Keys, leave_out=FROM_ELSEWHERE, around={"flush": BeforeValidator(_flush)}
     )
 
 
@@ -48,10 +56,7 @@ class RouteExpression:
 class SinkSettings(_SinkArguments):
     """`[pipeline.NAME.sink]`: every argument of `DuckLakeSink` that other parts of the file do not say."""
 
-    purpose: ClassVar[str] = "a sink cannot be made"
-    noun: ClassVar[str] = "key"
-
-    route: OptionalText = setting(
+    route: OptionalExpression = setting(
         "instead of `table`: a SQL expression of the rows' columns that names the table of each, such as "
         "`concat('main.', topic)`",
         default=None,
@@ -66,6 +71,18 @@ class SinkSettings(_SinkArguments):
         """Return what the file says, as arguments of `DuckLakeSink`."""
         given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
         return given | ({} if self.route is None else {"route": RouteExpression(self.route)})
+
+    @classmethod
+    def unknown(cls, name: str) -> str:
+        if name in FROM_ELSEWHERE:
+            return f"there is no key '{name}' here: use {FROM_ELSEWHERE[name]}"
+        return super().unknown(name)
+
+    @classmethod
+    def omissions(cls, right: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:  # Any: see arguments
+        del right
+        if not {"table", "route"} & set(given):
+            yield "table is missing: name where rows go, or give a route"
 
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see arguments

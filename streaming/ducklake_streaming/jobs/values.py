@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -48,6 +49,16 @@ def parse_texts(value: object) -> tuple[str, ...]:
     if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) and one for one in texts):
         raise ValueError('a list of texts, such as ["orders", "payments"]')
     return tuple(texts)
+
+
+def parse_pattern(value: object) -> str:
+    """Return a regular expression; Java's and Python's differ, but not in what they refuse most often."""
+    pattern = text(value)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise Problem(f"is {pattern!r}, which is no regular expression: {error}") from None
+    return pattern
 
 
 def parse_options(value: object) -> Mapping[str, str]:
@@ -108,7 +119,7 @@ def one_of(*choices: str) -> tuple[PlainValidator, WithJsonSchema]:
 Trigger: TypeAlias = Annotated[TriggerSetting, *checked(parse_trigger, {"type": ["string", "number"]})]
 _TEXTS = {"type": ["string", "array"], "items": {"type": "string", "minLength": 1}}
 Texts: TypeAlias = Annotated[tuple[str, ...], *checked(parse_texts, _TEXTS)]
-_OPTIONS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
-Options: TypeAlias = Annotated[Mapping[str, str], *checked(parse_options, _OPTIONS)]
+OPTIONS_SCHEMA = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+Options: TypeAlias = Annotated[Mapping[str, str], *checked(parse_options, OPTIONS_SCHEMA)]
 Offsets: TypeAlias = Annotated[str, *checked(parse_offsets, {"type": ["string", "object"]})]
-OptionalPattern: TypeAlias = Annotated[str | None, *checked(optional(text), {"type": "string", "format": "regex"})]
+OptionalPattern: TypeAlias = Annotated[str | None, *checked(optional(parse_pattern), {"type": "string"})]
