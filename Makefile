@@ -19,8 +19,9 @@ demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a 
 test: $(ENVIRONMENT) kafka-jars ## run every test, with real PostgreSQL, Kafka, DuckDB and Spark (ARGS="-k name" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)
 
-kafka-jars: $(ENVIRONMENT) ## fetch the jars of Kafka into ~/.cache, once; tests that need them are skipped without
-	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector || echo 'tests with Kafka will be skipped' >&2
+kafka-jars: $(ENVIRONMENT) ## fetch Kafka and a schema registry into ~/.cache, once; tests that need them are skipped without
+	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector schema-registry \
+		|| echo 'tests with Kafka or a schema registry will be skipped' >&2
 
 test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
 	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = [
     "tests.fixtures.postgres",
     "tests.fixtures.kafka",
+    "tests.fixtures.registry",
     "tests.fixtures.catalogs",
     "tests.fixtures.oracle",
     "tests.fixtures.pairs",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ducklake_core.errors import InvalidInput
 from ducklake_streaming.formats.decoder import Decoder
 from ducklake_streaming.formats.raw_records import RawDecoder
+from ducklake_streaming.formats.registry.access import RegistryOptions
+from ducklake_streaming.formats.registry.decoder import RegistryDecoder
 from ducklake_streaming.jobs.input_settings import KafkaInput
 
 
@@ -13,5 +15,17 @@ def make_decoder(source: KafkaInput) -> Decoder:
     match source.format:
         case "raw":
             return RawDecoder()
+        case "avro" | "protobuf":
+            return _registry_decoder(source)
+        case "json" if source.registry is not None:
+            return _registry_decoder(source)
         case other:
-            raise InvalidInput(f"records of format '{other}' cannot be decoded yet: known is raw")
+            known = "raw, avro, protobuf, and json with a registry"
+            raise InvalidInput(f"records of format '{other}' cannot be decoded yet: known are {known}")
+
+
+def _registry_decoder(source: KafkaInput) -> Decoder:
+    if source.registry is None:
+        raise InvalidInput(f"format '{source.format}' needs a schema registry: name its URL as 'registry'")
+    options = RegistryOptions.parse(source.registry_options)
+    return RegistryDecoder(source.format, source.registry, options, source.topics)

@@ -1,0 +1,1 @@
+"""JSON Schema: values are JSON, checked against the schema of their writer."""
