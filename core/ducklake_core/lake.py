@@ -42,6 +42,7 @@ from ducklake_core.model import (
     Snapshot,
 )
 from ducklake_core.observe import LOG_RECORDER, FeedRead, Recorder, Recorders
+from ducklake_core.overview import Overview
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.read.table import Table
@@ -52,7 +53,7 @@ from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.transaction import Transaction
 
 
-class Lake(DefinitionCommits):
+class Lake(DefinitionCommits, Overview):
     """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
 
     Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.
@@ -154,12 +155,12 @@ class Lake(DefinitionCommits):
 
     # ---- reading
 
-    def snapshots(self, since: datetime | None = None) -> list[Snapshot]:
+    def snapshots(self, since: datetime | None = None, limit: int | None = None) -> list[Snapshot]:
         """Return the snapshots that have not expired, the oldest first, with their changes, author and message.
 
-        `since`: only those that are not older than that.
+        `since`: only those that are not older than that. `limit`: of these the newest, so many at most.
         """
-        return self.database.ask(lambda session: reader.read_snapshots(session, since))
+        return self.database.ask(lambda session: reader.read_snapshots(session, since, limit))
 
     def tables(self, at: int | datetime | None = None) -> list[Table]:
         """Return the tables of all schemas, by name."""
@@ -321,6 +322,15 @@ class Lake(DefinitionCommits):
         self._ensure_ledger()
         return self.database.ask(lambda session: ledger.read_entry(session, stream))
 
+    def forget_stream(self, stream: str) -> bool:
+        """Remove a stream from the ledger; tell whether there was one. No row of a table changes.
+
+        What was committed of it is not known any more then: a query with its checkpoint is refused by `LedgerBehind`,
+        unless it is at batch 0 still, which would be written again; one with a new checkpoint begins anew.
+        """
+        self._ensure_ledger()
+        return ledger.forget_stream(self.database, stream)
+
     def commit_epoch(self, epoch: Epoch, write: Callable[[Transaction], object]) -> CommitResult:
         """Commit one epoch exactly once: `write` stages its changes; a replay discards them and says so.
 
@@ -333,7 +343,6 @@ class Lake(DefinitionCommits):
 
     def consumers(self) -> list[Consumer]:
         """Return the readers of change feeds that have a `consumerId`, and how far they have read."""
-        self._ensure_ledger()
         return read_consumers(self.database)
 
     def record_consumer(self, consumer: Consumer) -> None:

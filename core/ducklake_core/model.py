@@ -383,6 +383,35 @@ class InlinedState:
 
 
 @dataclass(frozen=True, slots=True)
+class TableTotals:
+    """How much a table has at the head: files, those of them that are small, deletes, and what is inlined.
+
+    `rows` are those that a reader sees; `deleted_rows` are rows of live files that are deleted.
+    """
+
+    table_id: TableId
+    table_uuid: UUID
+    name: str
+    rows: int
+    files: int
+    small_files: int
+    file_bytes: int
+    delete_files: int
+    deleted_rows: int
+    inlined: InlinedState
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTotals:
+    """How much a lake has: its snapshots that have not expired, and its tables by name."""
+
+    head: Snapshot
+    oldest: Snapshot
+    snapshots: int
+    tables: tuple[TableTotals, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FlushResult:
     """What a flush did. `rows` are row versions; `file_deletes` rows of data files whose deletes are in files now.
 

@@ -43,7 +43,7 @@ def run_until_stopped(
     restored.
     """
     queries = [query] if isinstance(query, StreamingQuery) or not isinstance(query, Sequence) else list(query)
-    with _flag_of_signals() as flag:
+    with flag_of_signals() as flag:
         try:
             _start_flushing(queries, sinks)
             _wait(queries, flag, clock)
@@ -54,7 +54,7 @@ def run_until_stopped(
                 _close(sinks)
 
 
-class _Flag:
+class StopFlag:
     """Whether a signal has come, and which."""
 
     def __init__(self) -> None:
@@ -72,10 +72,11 @@ class _Flag:
 
 
 @contextmanager
-def _flag_of_signals() -> Iterator[_Flag]:
+def flag_of_signals() -> Iterator[StopFlag]:
+    """Note SIGTERM and SIGINT in a flag while the block lasts; the second one ends the process at once."""
     if threading.current_thread() is not threading.main_thread():
-        raise InvalidInput("run_until_stopped must be called in the main thread: Python gives signals to no other")
-    flag = _Flag()
+        raise InvalidInput("queries must be run in the main thread: Python gives signals to no other")
+    flag = StopFlag()
     before = {number: signal.signal(number, flag.handle) for number in SIGNALS}
     try:
         yield flag
@@ -90,7 +91,7 @@ def _start_flushing(queries: Sequence[StreamingQuery], sinks: Sequence[DuckLakeS
         sink.start_flushing(stream if sink.options.stream is None else None)
 
 
-def _wait(queries: Sequence[StreamingQuery], flag: _Flag, clock: Clock) -> None:
+def _wait(queries: Sequence[StreamingQuery], flag: StopFlag, clock: Clock) -> None:
     """Wait until all queries have ended or a signal has come; raise the error of one that fails meanwhile.
 
     A signal to the whole process group ends the JVM, too: a query that fails after it is only logged.
@@ -110,14 +111,14 @@ def _wait(queries: Sequence[StreamingQuery], flag: _Flag, clock: Clock) -> None:
         log_event(log, logging.WARNING, "query_failed", signal=flag.name, error=error)
 
 
-def _await_signal(flag: _Flag, clock: Clock) -> None:
+def _await_signal(flag: StopFlag, clock: Clock) -> None:
     """Give a signal that ended the JVM a moment to be told to us, too."""
     deadline = clock.seconds() + SIGNAL_SECONDS
     while not flag.is_set and clock.seconds() < deadline:
         clock.sleep(0.01)
 
 
-def _stop(queries: Sequence[StreamingQuery], flag: _Flag, clock: Clock) -> None:
+def _stop(queries: Sequence[StreamingQuery], flag: StopFlag, clock: Clock) -> None:
     start = clock.seconds()
     running = [one for one in queries if _is_active(one)]
     if running:

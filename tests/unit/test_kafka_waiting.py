@@ -6,7 +6,8 @@ from ducklake_core.observe import Event
 from ducklake_core.retries import Patience
 from ducklake_streaming.kafka.errors import BrokerUnavailable
 from ducklake_streaming.kafka.events import BrokerAway, BrokerBack
-from ducklake_streaming.kafka.lag import PartitionLag, compute_lag, offsets_of_source
+from ducklake_streaming.kafka.lag import PartitionLag, compute_lag
+from ducklake_streaming.kafka.places import offsets_of_source
 from ducklake_streaming.kafka.waiting import BrokerOutage
 
 
@@ -26,7 +27,7 @@ class Time:
 
     def outage(self, timeout_seconds: float) -> BrokerOutage:
         patience = Patience(timeout_seconds, lambda: self.now >= self.stops_at, self.sleep, lambda: self.now, self)
-        return BrokerOutage("b:9092", patience)
+        return BrokerOutage("s", "b:9092", patience)
 
     def away_until(self, back: float) -> str:
         if self.now < back:

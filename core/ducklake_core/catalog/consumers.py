@@ -13,14 +13,21 @@ from sqlalchemy import Delete, Insert, Select, Update, bindparam, delete, insert
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.ledger import LedgerTables, ledger_of
 from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.stored_tables import table_exists
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Consumer
 
 
 def read_consumers(database: Database) -> list[Consumer]:
-    """Return all consumers, by name; those that have expired, too."""
-    rows = database.ask(lambda session: session.query(_select(ledger_of(database))))
-    return [Consumer(*row) for row in rows]
+    """Return all consumers, by name; those that have expired, too; none where there is no ledger."""
+    return database.ask(_read_consumers)
+
+
+def _read_consumers(session: Session) -> list[Consumer]:
+    tables = ledger_of(session.database)
+    if not table_exists(session, tables.consumers.name):
+        return []
+    return [Consumer(*row) for row in session.query(_select(tables))]
 
 
 def record_consumer(database: Database, consumer: Consumer) -> None:

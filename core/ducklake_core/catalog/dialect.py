@@ -38,6 +38,7 @@ class CatalogDialect:
     values: ValueTypes  # of the catalog's own
     table_exists: str  # SQL that answers for the name bound as `name`
     inlined_tables: str  # SQL that lists the tables of inlined rows in the schema bound as `name`; None: the usual one
+    inlined_columns: str  # SQL that lists (table, column) of all tables of inlined rows and deletes there, in order
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     update_many: Callable[[Table, tuple[str, ...], tuple[str, ...]], Update] | None  # see `postgres.statements`
     inlined_rules: InlinedRules

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Column,
+    Delete,
     Insert,
     MetaData,
     Select,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Table,
     Update,
     bindparam,
+    delete,
     insert,
     select,
     update,
@@ -98,6 +100,27 @@ def read_entry(session: Session, stream: str) -> LedgerEntry | None:
     return entry_of(rows)
 
 
+def read_entries(session: Session) -> list[LedgerEntry]:
+    """Return the last epoch of each stream, by name; none where there is no ledger, which is not created."""
+    tables = ledger_of(session.database)
+    if not table_exists(session, tables.epochs.name):
+        return []
+    return [LedgerEntry(*row) for row in session.query(_select_entries(tables))]
+
+
+def forget_stream(database: Database, stream: str) -> bool:
+    """Remove a stream; tell whether there was one."""
+    tables = ledger_of(database)
+    found: list[Row] = []  # by all attempts: one whose COMMIT got no answer may have removed it
+
+    def remove(session: Session) -> None:
+        found.extend(session.query(_select_entry(tables), stream=stream))
+        session.write_and_commit([Statement(_delete_entry(tables), {"key_stream": stream})])
+
+    database.write_alone(f"forget stream '{stream}' in", remove)
+    return bool(found)
+
+
 def entry_write(session: Session, entry: LedgerEntry, *, exists: bool) -> Statement:
     """Return the statement that records an epoch; the row stays locked until the data transaction ends."""
     tables = ledger_of(session.database)
@@ -108,9 +131,19 @@ def entry_write(session: Session, entry: LedgerEntry, *, exists: bool) -> Statem
 
 
 @cache
-def _select_entry(tables: LedgerTables) -> Select[Any]:
+def _select_entries(tables: LedgerTables) -> Select[Any]:
     epochs = tables.epochs
-    return select(*(epochs.c[name] for name in LedgerEntry.__slots__)).where(epochs.c.stream == bindparam("stream"))
+    return select(*(epochs.c[name] for name in LedgerEntry.__slots__)).order_by(epochs.c.stream)
+
+
+@cache
+def _select_entry(tables: LedgerTables) -> Select[Any]:
+    return _select_entries(tables).where(tables.epochs.c.stream == bindparam("stream"))
+
+
+@cache
+def _delete_entry(tables: LedgerTables) -> Delete:
+    return delete(tables.epochs).where(tables.epochs.c.stream == bindparam("key_stream"))
 
 
 @cache

@@ -133,6 +133,15 @@ def snapshots_since(t: CatalogTables) -> Query[ToldSnapshotRow]:
 
 
 @cache
+def newest_snapshots(t: CatalogTables) -> Query[ToldSnapshotRow]:
+    """Of those not before the time bound as `time` the newest, so many as bound as `limit`; the newest first."""
+    s = t.ducklake_snapshot
+    found = _told_snapshots(t).where(s.c.snapshot_time >= bindparam("time")).order_by(None)
+    newest = found.order_by(s.c.snapshot_id.desc()).limit(bindparam("limit", type_=Integer))
+    return Query(ToldSnapshotRow, newest)
+
+
+@cache
 def snapshot_and_changes(t: CatalogTables) -> Query[ToldSnapshotRow]:
     """The same of the one bound as `snapshot`."""
     is_wanted = t.ducklake_snapshot.c.snapshot_id == bindparam("snapshot")

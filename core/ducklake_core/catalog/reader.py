@@ -32,6 +32,8 @@ from ducklake_core.model import (
 from ducklake_core.spec.names import fold, join_table_name
 from ducklake_core.spec.rows import InlinedTotalsRow, SnapshotRow, TableRow, TableStatsRow, ToldSnapshotRow
 
+_OLDEST_TIME = datetime(1, 1, 2, tzinfo=UTC)  # a time that every database takes, whatever its zone is
+
 
 def read_head(session: Session) -> Snapshot:
     """Return the newest snapshot."""
@@ -101,12 +103,16 @@ def _snapshot_id(at: int) -> int:
         raise InvalidInput(f"{at!r} is no snapshot: give its id, a datetime, or None for the newest", at=at) from None
 
 
-def read_snapshots(session: Session, since: datetime | None = None) -> list[Snapshot]:
-    """Return every snapshot, or those not before a time (in UTC without a zone)."""
-    if since is None:
-        return [told_snapshot_of(row) for row in queries.snapshots(session.tables).ask(session)]
-    moment = since if since.tzinfo else since.replace(tzinfo=UTC)
-    return [told_snapshot_of(row) for row in queries.snapshots_since(session.tables).ask(session, time=moment)]
+def read_snapshots(session: Session, since: datetime | None = None, limit: int | None = None) -> list[Snapshot]:
+    """Return every snapshot, or those not before a time (in UTC without a zone), and of these the newest `limit`."""
+    moment = _OLDEST_TIME if since is None else since if since.tzinfo else since.replace(tzinfo=UTC)
+    if limit is not None:
+        found = queries.newest_snapshots(session.tables).ask(session, time=moment, limit=limit)[::-1]
+    elif since is None:
+        found = queries.snapshots(session.tables).ask(session)
+    else:
+        found = queries.snapshots_since(session.tables).ask(session, time=moment)
+    return [told_snapshot_of(row) for row in found]
 
 
 def snapshot_of(row: SnapshotRow) -> Snapshot:

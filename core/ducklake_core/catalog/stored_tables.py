@@ -30,6 +30,16 @@ def inlined_table_names(session: Session) -> list[str]:
     return [name for [name] in rows]
 
 
+def inlined_columns(session: Session) -> dict[str, list[str]]:
+    """Return the columns of each table of inlined rows or deletes that the database has."""
+    schema = session.database.url.metadata_schema
+    [rows] = session.run([Statement(_question(session.dialect.inlined_columns), {"name": schema})])
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, []).append(column)
+    return found
+
+
 def exists_statement(session: Session, name: str) -> Statement:
     return _about_table(session, session.dialect.table_exists, name)
 

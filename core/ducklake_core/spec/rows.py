@@ -310,3 +310,66 @@ class InlinedStateRow(NamedTuple):
     size_bytes: int
     ended_rows: int
     oldest: datetime | None
+
+
+# ---- totals of all tables
+
+
+class CountRow(NamedTuple):
+    """How many there are."""
+
+    row_count: int
+
+
+class RegisteredTableRow(NamedTuple):
+    """Of `ducklake_inlined_data_tables`, with the table that the rows are of."""
+
+    table_id: TableId
+    table_name: str
+
+
+class TableFilesRow(NamedTuple):
+    """The live data files of a table."""
+
+    table_id: TableId
+    files: int
+    small_files: int
+    record_count: int
+    file_size_bytes: int
+
+
+class TableDeleteFilesRow(NamedTuple):
+    """The live delete files of a table."""
+
+    table_id: TableId
+    delete_files: int
+    delete_count: int
+
+
+class TableInlinedRow(NamedTuple):
+    """What one of the inlined tables of a table holds, and since when.
+
+    `live_rows`: of inlined rows those that have not ended; of inlined deletes those that are of live files.
+    """
+
+    row_count: int
+    size_bytes: int
+    ended_rows: int
+    oldest: datetime | None
+    live_rows: int
+    table_id: TableId
+    is_deletes: int
+
+
+class ObjectNameRow(NamedTuple):
+    """A name that a schema, table or view has or had; of a schema `schema_name` is null."""
+
+    object_id: int
+    schema_name: str | None
+    object_name: str
+
+
+class TableIdRow(NamedTuple):
+    """A table."""
+
+    table_id: TableId

@@ -6,10 +6,10 @@ Questions have a short deadline; who wants to wait longer says so: `kafka/waitin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported without saying so
@@ -23,11 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported wit
 from ducklake_core.errors import DuckLakeError
 from ducklake_streaming.kafka.client_options import client_options
 from ducklake_streaming.kafka.errors import BrokerRefused, BrokerUnavailable, TopicNotFound
+from ducklake_streaming.kafka.places import Place
 
 Answer = TypeVar("Answer")
-Place: TypeAlias = tuple[str, int]  # a topic and one of its partitions
-Offsets: TypeAlias = Mapping[Place, int]
-
 ASK_SECONDS = 5.0
 _MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 # its public name of a local error
 _REFUSED = {
@@ -78,19 +76,29 @@ class Cluster:
     def topics(self, names: Iterable[str]) -> list[Topic]:
         """Return facts of topics; raise TopicNotFound that names all that are not there."""
         wanted = list(names)
+        found = self.topics_that_exist(wanted)
+        self.require_topics(wanted, {topic.name for topic in found})
+        return found
+
+    def topics_that_exist(self, names: Iterable[str]) -> list[Topic]:
+        """Return facts of those topics that are there."""
+        wanted = sorted(names)
         if not wanted:
             return []
         asked = self._ask(
             lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._ask_seconds)
         )
-        found = {name: self._described(name, future) for name, future in asked.items()}
-        missing = [name for name, topic in found.items() if topic is None]
+        found = (self._described(name, future) for name, future in asked.items())
+        return [topic for topic in found if topic is not None]
+
+    def require_topics(self, wanted: Iterable[str], found: Container[str]) -> None:
+        """Raise TopicNotFound that names all that are wanted and not there."""
+        missing = [name for name in wanted if name not in found]
         if missing:
             named = ", ".join(f"'{name}'" for name in missing)
             raise TopicNotFound(
                 f"there is no topic {named} at {self.servers}: create it, or mend 'topics'", topics=tuple(missing)
             )
-        return [topic for topic in found.values() if topic is not None]
 
     def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
         """Return the first offset of each partition that is there still."""

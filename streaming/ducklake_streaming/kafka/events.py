@@ -27,6 +27,7 @@ class BrokerAway(StreamingEvent):
 
     line = "broker_unavailable"
     level = logging.WARNING
+    stream: str
     servers: str
     seconds: float
     timeout_seconds: float
@@ -34,6 +35,7 @@ class BrokerAway(StreamingEvent):
 
     def facts(self) -> Mapping[str, object]:
         return {
+            "stream": self.stream,
             "servers": self.servers,
             "seconds": round(self.seconds, 1),
             "timeout": self.timeout_seconds,
@@ -47,11 +49,12 @@ class BrokerBack(StreamingEvent):
 
     line = "broker_available"
     level = logging.WARNING
+    stream: str
     servers: str
     seconds: float
 
     def facts(self) -> Mapping[str, object]:
-        return {"servers": self.servers, "seconds": round(self.seconds, 1)}
+        return {"stream": self.stream, "servers": self.servers, "seconds": round(self.seconds, 1)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ Spark commits no offsets of a group, so that no Kafka tool can tell: the lake's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ducklake_streaming.kafka.cluster import Cluster, Offsets
+from ducklake_streaming.kafka.cluster import Cluster
+from ducklake_streaming.kafka.places import Offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,3 @@ def compute_lag(offsets: Offsets, earliest: Offsets, latest: Offsets) -> list[Pa
         PartitionLag(*place, max(0, end - max(offsets.get(place, 0), earliest.get(place, 0))))
         for place, end in sorted(latest.items())
     ]
-
-
-def offsets_of_source(told: object) -> dict[tuple[str, int], int]:
-    """Return the offsets of one source as Spark says them, `{"topic": {"0": 23}}`; nothing of one that is no Kafka."""
-    if not isinstance(told, Mapping) or not all(isinstance(one, Mapping) for one in told.values()):
-        return {}
-    places = ((topic, partition, end) for topic, partitions in told.items() for partition, end in partitions.items())
-    return {
-        (str(topic), int(partition)): end
-        for topic, partition, end in places
-        if str(partition).isdecimal() and isinstance(end, int)
-    }

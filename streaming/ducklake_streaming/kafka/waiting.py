@@ -22,7 +22,8 @@ class BrokerOutage:
     It is one, however often it is asked within: what a query that failed has used of the patience is gone.
     """
 
-    def __init__(self, servers: str, patience: Patience) -> None:
+    def __init__(self, stream: str, servers: str, patience: Patience) -> None:
+        self._stream = stream
         self._servers = servers
         self._patience = patience
         self._start: float | None = None
@@ -32,6 +33,10 @@ class BrokerOutage:
     def seconds(self) -> float:
         """How long it has lasted so far."""
         return 0.0 if self._start is None else self._patience.clock() - self._start
+
+    @property
+    def lasts(self) -> bool:
+        return self._start is not None
 
     @property
     def is_over_deadline(self) -> bool:
@@ -44,12 +49,12 @@ class BrokerOutage:
         if self._spoke_at is None or now - self._spoke_at >= SPOKEN_SECONDS:
             self._spoke_at = now
             timeout = self._patience.timeout_seconds
-            self._patience.recorder.record(BrokerAway(self._servers, self.seconds, timeout, error))
+            self._patience.recorder.record(BrokerAway(self._stream, self._servers, self.seconds, timeout, error))
 
     def end(self) -> None:
         """Take notice that the cluster is there; say so to those who have heard that it was away."""
         if self._spoke_at is not None:
-            self._patience.recorder.record(BrokerBack(self._servers, self.seconds))
+            self._patience.recorder.record(BrokerBack(self._stream, self._servers, self.seconds))
         self._start = self._spoke_at = None
 
     def wait(self, act: Callable[[], Result]) -> Result:

@@ -1,0 +1,79 @@
+"""Makes the parts of each pipeline: sink, decoder, writer, watch over its input, and how its query starts. Driver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ducklake_core.errors import InvalidInput
+from ducklake_core.observe import Recorder, Recorders
+from ducklake_sinks import DuckLakeSink
+from ducklake_streaming.formats.choose import make_decoder
+from ducklake_streaming.formats.decoder import Decoder
+from ducklake_streaming.jobs.batch_gate import BatchGate
+from ducklake_streaming.jobs.batch_writer import BatchWriter
+from ducklake_streaming.jobs.checkpoint import Checkpoint
+from ducklake_streaming.jobs.inputs import read_input, trigger_arguments
+from ducklake_streaming.jobs.kafka_watch import KafkaWatch
+from ducklake_streaming.jobs.settings import Job, KafkaInput
+from ducklake_streaming.jobs.supervisor import PipelineParts, Supervisor, WriteBatch
+from ducklake_streaming.kafka.events import ClusterNotWatched
+from ducklake_streaming.stopping import StopFlag
+
+
+def make_decoders(job: Job) -> dict[str, Decoder | None]:
+    """Return what decodes the records of each pipeline; None for inputs that are no Kafka. Raises InvalidInput."""
+    inputs = {name: pipeline.input for name, pipeline in job.pipeline.items()}
+    return {name: make_decoder(one) if isinstance(one, KafkaInput) else None for name, one in inputs.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Makes pipelines of a job in one session; what they open is closed with `stack`."""
+
+    spark: SparkSession
+    job: Job
+    decoders: Mapping[str, Decoder | None]
+    flag: StopFlag
+    recorder: Recorder
+    stack: ExitStack
+
+    def supervisor(self, name: str) -> Supervisor:
+        """Return who runs a pipeline."""
+        gate, stop = BatchGate(), threading.Event()
+        recorder = Recorders(self.recorder, gate)
+        sink = DuckLakeSink(**self.job.sink_arguments(name), recorder=recorder)
+        self.stack.callback(sink.close)
+        sink.start_flushing()
+        write = BatchWriter(name, self.job.pipeline[name], sink, self.decoders[name], recorder)
+        parts = PipelineParts(name, write, partial(self._start, name), gate, self._watch(name, stop), self.recorder)
+        return Supervisor(parts, stop)
+
+    def _watch(self, name: str, stop: threading.Event) -> KafkaWatch | None:
+        """Return who watches the cluster of a pipeline; None for other inputs, and where only Spark can log in."""
+        pipeline = self.job.pipeline[name]
+        if not isinstance(pipeline.input, KafkaInput):
+            return None
+        checkpoint = Checkpoint(self.spark, pipeline.checkpoint)
+        stream = pipeline.stream or name
+        try:
+            return KafkaWatch(
+                stream, pipeline.input, checkpoint, lambda: stop.is_set() or self.flag.is_set, self.recorder
+            )
+        except InvalidInput as error:
+            self.recorder.record(ClusterNotWatched(stream, error))
+            return None
+
+    def _start(self, name: str, write: WriteBatch) -> StreamingQuery:
+        """Start the query of a pipeline, from its checkpoint if there is one."""
+        pipeline = self.job.pipeline[name]
+        writer = read_input(self.spark, pipeline, self.job).writeStream.foreachBatch(write).queryName(name)
+        trigger: dict[str, Any] = trigger_arguments(pipeline.trigger)  # Any: one of the trigger's own arguments
+        return writer.option("checkpointLocation", pipeline.checkpoint).trigger(**trigger).start()

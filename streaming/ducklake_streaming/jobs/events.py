@@ -1,0 +1,76 @@
+"""What happens to the pipelines of a job, as values for the recorder. Made on the driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ducklake_streaming.jobs.exit_codes import ExitCode, line_of_error
+from ducklake_streaming.kafka.events import StreamingEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStarted(StreamingEvent):
+    """The query of a pipeline runs."""
+
+    line = "pipeline_started"
+    pipeline: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEnded(StreamingEvent):
+    """A pipeline has ended as told: it was stopped, or there was no more to do."""
+
+    line = "pipeline_ended"
+    pipeline: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFailed(StreamingEvent):
+    """A pipeline has failed. Its line has no stack, which is shown at DEBUG."""
+
+    line = "pipeline_failed"
+    level = logging.ERROR
+    pipeline: str
+    code: ExitCode
+    error: BaseException
+
+    def facts(self) -> Mapping[str, object]:
+        return {"pipeline": self.pipeline, "exit_code": int(self.code), "error": line_of_error(self.error)}
+
+    def traceback_of(self) -> BaseException | None:
+        return self.error if self.logger.isEnabledFor(logging.DEBUG) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRestarted(StreamingEvent):
+    """The query of a pipeline failed because no broker answered, and begins again from its checkpoint."""
+
+    line = "pipeline_restarted"
+    level = logging.WARNING
+    pipeline: str
+    reason: BaseException
+
+    def facts(self) -> Mapping[str, object]:
+        return {"pipeline": self.pipeline, "reason": line_of_error(self.reason)}
+
+
+@dataclass(frozen=True, slots=True)
+class JobStopping(StreamingEvent):
+    """A job is about to end: its pipelines finish the batch that they are in. `reason`: a signal or a pipeline."""
+
+    line = "job_stopping"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded(StreamingEvent):
+    """All pipelines of a job have ended."""
+
+    line = "job_ended"
+    code: ExitCode
+    failed: tuple[str, ...]
+
+    def facts(self) -> Mapping[str, object]:
+        return {"exit_code": int(self.code), **({"failed": ",".join(self.failed)} if self.failed else {})}

@@ -1,0 +1,40 @@
+"""Where a job's log goes: lines on stderr, and to a file where one is named; without its secrets. On the driver."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from ducklake_streaming.jobs.references import Redactor
+
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+# They log at INFO and DEBUG what nobody asked for: each call to the JVM, each row of a connection.
+_CHATTY = ("py4j", "urllib3", "fsspec", "asyncio")
+
+
+class RedactingFormatter(logging.Formatter):
+    """Hides secrets in whole lines, those of tracebacks included."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__(FORMAT)
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redactor.redact(super().format(record))
+
+
+def start_logging(redactor: Redactor, *, verbose: bool = False, log_file: Path | None = None) -> None:
+    """Let all that is logged go to stderr, at INFO or with `verbose` at DEBUG; a file has DEBUG in any case."""
+    root = logging.getLogger()
+    root.setLevel(logging.DEBUG if verbose or log_file else logging.INFO)
+    _add(root, logging.StreamHandler(), logging.DEBUG if verbose else logging.INFO, redactor)
+    if log_file is not None:
+        _add(root, logging.FileHandler(log_file), logging.DEBUG, redactor)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _add(root: logging.Logger, handler: logging.Handler, level: int, redactor: Redactor) -> None:
+    handler.setLevel(level)
+    handler.setFormatter(RedactingFormatter(redactor))
+    root.addHandler(handler)
