@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,29 +15,9 @@ from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch
 from ducklake_core.model import Column
 from ducklake_core.plan.conform import conform
 from ducklake_core.spec.utf8 import as_hex, find_invalid_text, mended
+from ducklake_sinks.dead_letters import RECORD_COLUMN, BadRow
 
-DEAD_LETTER_SCHEMA = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("batch_id", pa.int64()),
-        ("table_name", pa.string()),
-        ("reason", pa.string()),
-        ("row", pa.string()),
-        ("quarantined_at", pa.timestamp("us", "UTC")),
-    ]
-)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchInfo:
-    """What every dead letter of one batch says. `batch_id` None: of rows without a number."""
-
-    stream: str | None
-    batch_id: int | None
-    at: datetime
-
-
-BadRow: TypeAlias = tuple[dict[str, Any], str]  # the row and the reason. Any: values of a row
+BAD_ROW_ERRORS = (InvalidInput, SchemaMismatch, NotNullViolation)  # what a row that a table cannot hold raises
 
 
 def fitting_rows(
@@ -52,12 +29,12 @@ def fitting_rows(
     """
     go = partial(conform, columns=columns, table_name=table_name, fill_missing=fill_missing)
     if not quarantines:
-        return go(data), []
-    good, bad, waiting = [go(data.slice(0, 0))], list[BadRow](), [data]
+        return go(without_records(data)), []
+    good, bad, waiting = [go(without_records(data.slice(0, 0)))], list[BadRow](), [data]
     while waiting:
         part = waiting.pop()
         try:
-            good.append(go(part))
+            good.append(go(without_records(part)))
         except InvalidInput:
             rest, found = without_invalid_text(part)
             if not found:
@@ -66,7 +43,7 @@ def fitting_rows(
             waiting.append(rest)
         except (SchemaMismatch, NotNullViolation) as error:
             if part.num_rows == 1:
-                bad.append((plain_rows(part)[0], str(error)))
+                bad += bad_rows(part, [str(error)])
             else:
                 middle = part.num_rows // 2
                 waiting += [part.slice(middle), part.slice(0, middle)]
@@ -75,14 +52,13 @@ def fitting_rows(
 
 def without_invalid_text(data: pa.Table, column: str | None = None) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows whose texts are all UTF-8, and the others; `column`: the only one that is looked at."""
-    looked_at = data if column is None else data.select([column])
+    looked_at = without_records(data) if column is None else data.select([column])
     found = [(looked_at.schema.names[index], flags) for index, flags in find_invalid_text(looked_at)]
     if not found:
         return data, []
     is_bad = np.logical_or.reduce([flags for _, flags in found])
     names = [[name for name, flags in found if flags[row]] for row in np.flatnonzero(is_bad)]
-    rows = plain_rows(data.filter(pa.array(is_bad)))
-    return data.filter(pa.array(~is_bad)), [(row, _no_utf8(*some)) for row, some in zip(rows, names, strict=True)]
+    return data.filter(pa.array(~is_bad)), bad_rows(data.filter(pa.array(is_bad)), [_no_utf8(*some) for some in names])
 
 
 def _no_utf8(*columns: str) -> str:
@@ -90,25 +66,17 @@ def _no_utf8(*columns: str) -> str:
     return f"a text that is no UTF-8 in {shown}: the row shows its bytes as hexadecimal digits after 0x"
 
 
-def bad_row_error(reason: str) -> SchemaMismatch:
-    """Return the error for a bad row that nothing is to be done about."""
-    return SchemaMismatch(f"{reason}; on_bad_row='quarantine' keeps such rows in a dead-letter table")
+def bad_rows(data: pa.Table, reasons: Sequence[str]) -> list[BadRow]:
+    """Return rows with the reason of each, and with their records where the data has them."""
+    has_records = RECORD_COLUMN in data.column_names
+    records = data.column(RECORD_COLUMN) if has_records else [None] * data.num_rows
+    rows = plain_rows(without_records(data))
+    return [BadRow(*one) for one in zip(rows, reasons, records, strict=True)]
 
 
-def dead_letters(batch: BatchInfo, table_name: str | None, bad: Sequence[BadRow]) -> pa.Table:
-    """Return the rows of the dead-letter table for some bad rows."""
-    rows = [
-        {
-            "stream": batch.stream,
-            "batch_id": batch.batch_id,
-            "table_name": table_name,
-            "reason": reason,
-            "row": json.dumps(row, allow_nan=False, ensure_ascii=False),
-            "quarantined_at": batch.at,
-        }
-        for row, reason in bad
-    ]
-    return pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA)
+def without_records(data: pa.Table) -> pa.Table:
+    """Return the rows without the column that only says what each was made from."""
+    return data.drop_columns([RECORD_COLUMN]) if RECORD_COLUMN in data.column_names else data
 
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:

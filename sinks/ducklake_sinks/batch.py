@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from ducklake_core import Transaction, faults
 from ducklake_core.spec.utf8 import refuse_invalid_text
-from ducklake_sinks.bad_rows import plain_rows, without_invalid_text
+from ducklake_sinks.bad_rows import BAD_ROW_ERRORS, bad_rows, without_invalid_text
 from ducklake_sinks.collector import BatchSize, SizeHint, collect_rows
+from ducklake_sinks.dead_letters import RECORD_COLUMN
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.large_batch import LargeBatch
 from ducklake_sinks.part import Part, Quarantine
 from ducklake_sinks.query import Query
+from ducklake_sinks.recorded_rows import ReadRecorded, RecordedRows
 from ducklake_sinks.report import Stopwatch
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key, split_by_route, why_no_table
 from ducklake_sinks.runtime import SinkRuntime
@@ -43,8 +46,10 @@ class BatchReader:
         hint = SizeHint(sizes.get(destination.key, BatchSize.UNKNOWN), self.runtime.options.inline_rows)
         with self.stopwatch.phase("collect"):
             rows = collect_rows(destination.frame, schema, self.query, hint)
+        if hint.size is not BatchSize.LARGE:
+            destination.runs.append("collect")
         if rows is not None:
-            parts = list(self._split(destination, rows, schema))
+            parts = self._parts(destination, rows, schema)
         else:
             faults.at("before_large_write")
             with self.stopwatch.phase("write"):
@@ -61,27 +66,47 @@ class BatchReader:
 
     # ---- rows on the driver
 
-    def _split(self, destination: Destination, rows: pa.Table, schema: FrameSchema) -> Iterator[Part]:
+    def _parts(self, destination: Destination, rows: pa.Table, schema: FrameSchema) -> list[Part]:
+        """Return the rows by table; where some name none, they are read once more, with their records if there are."""
+        recorded = RecordedRows(destination)
+        try:
+            parts = list(self._split(destination, rows, schema, recorded))
+            if not destination.recorded or all(part.schema is not None for part in parts):
+                return parts
+        except BAD_ROW_ERRORS:
+            if not destination.recorded:
+                raise
+        found = recorded.all()
+        return list(self._split(destination, rows if found is None else found, schema, recorded))
+
+    def _split(
+        self, destination: Destination, rows: pa.Table, schema: FrameSchema, recorded: RecordedRows
+    ) -> Iterator[Part]:
         """Yield the rows by table; those that name none are bad."""
         if rows.num_rows == 0:
             return
         if destination.route is None:
-            yield Part(str(destination.table), schema, rows, size_bytes=rows.nbytes)
+            known = None if destination.is_letters else schema
+            again = recorded.all if destination.recorded else None
+            yield Part(str(destination.table), known, rows, size_bytes=rows.nbytes, recorded=again)
             return
-        if not self.quarantine.is_on:
+        if not self.quarantine.is_on and RECORD_COLUMN not in rows.column_names:
             refuse_invalid_text(rows, None)  # now, when the numbers of rows are those of the batch
         rows, bad = without_invalid_text(rows, destination.route)
         if bad:
             yield self.quarantine.keep(None, bad)
         for name, found in split_by_route(rows, destination.route):
-            yield self._routed_part(destination.route, name, found, schema)
+            again = partial(recorded.of_table, name) if destination.recorded else None
+            yield self._routed_part(destination.route, name, found, schema, again)
 
-    def _routed_part(self, route: str, name: str | None, rows: pa.Table, schema: FrameSchema) -> Part:
+    def _routed_part(
+        self, route: str, name: str | None, rows: pa.Table, schema: FrameSchema, recorded: ReadRecorded | None
+    ) -> Part:
         reason = why_no_table(name, route, self.runtime.options.dead_letters)
         if name is None or reason is not None:
-            return self.quarantine.keep(name, [(row, str(reason)) for row in plain_rows(rows)])
+            return self.quarantine.keep(name, bad_rows(rows, [str(reason)] * rows.num_rows))
         self.runtime.tables.routed[route_key(name)] = name
-        return Part(name, schema.without(COMPUTED_ROUTE), rows, size_bytes=rows.nbytes)
+        return Part(name, schema.without(COMPUTED_ROUTE), rows, size_bytes=rows.nbytes, recorded=recorded)
 
     # ---- files by executors
 
@@ -93,7 +118,7 @@ class BatchReader:
         )
         names = [destination.table] if destination.table is not None else self._routed_so_far(core)
         while True:
-            self._prepare(core, names, schema.without(COMPUTED_ROUTE))
+            self._prepare(core, destination, names, schema.without(COMPUTED_ROUTE))
             parts, unknown = batch.write(core, names)
             if not unknown:
                 return [part for part in parts if part.row_count]
@@ -104,8 +129,9 @@ class BatchReader:
         """Return the tables that rows may be for, as far as is known. Those that others dropped may get none."""
         return [name for name in self.runtime.tables.routed.values() if core.has_table(name)]
 
-    def _prepare(self, core: Transaction, names: Sequence[str], schema: FrameSchema) -> None:
-        for name in names:
+    def _prepare(self, core: Transaction, destination: Destination, names: Sequence[str], schema: FrameSchema) -> None:
+        for name in () if destination.is_letters else names:
             self.setup.prepare(core, name, schema)
         if self.quarantine.table is not None:
-            self.setup.prepare(core, self.quarantine.table, None)
+            with_records = destination.is_letters or destination.recorded is not None
+            self.setup.prepare(core, self.quarantine.table, None, with_records=with_records)

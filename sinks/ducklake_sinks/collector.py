@@ -44,13 +44,14 @@ def collect_rows(frame: DataFrame, schema: FrameSchema, query: Query, hint: Size
         case BatchSize.UNKNOWN if query.must_be_drained():
             return None  # executors return few rows just as well, only later
         case BatchSize.UNKNOWN:
-            rows = _collect_all(frame.limit(hint.few_rows + 1), schema)
+            rows = collect_all(frame.limit(hint.few_rows + 1), schema)
             return rows if rows is not None and rows.num_rows <= hint.few_rows else None
         case BatchSize.SMALL:
-            return _collect_all(frame, schema)
+            return collect_all(frame, schema)
 
 
-def _collect_all(frame: DataFrame, schema: FrameSchema) -> pa.Table | None:
+def collect_all(frame: DataFrame, schema: FrameSchema) -> pa.Table | None:
+    """Return all rows of a frame, None when they are more than the driver may take."""
     try:
         return _to_arrow(frame, schema)
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait

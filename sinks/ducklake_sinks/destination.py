@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
@@ -13,16 +14,27 @@ from ducklake_sinks.routes import COMPUTED_ROUTE
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A frame, and its table or else the column of it that names the table of each row."""
+    """A frame, and its table or else the column of it that names the table of each row.
+
+    `recorded`: gives the same rows with the record of each (`RECORD_COLUMN`), which is read only when one is bad.
+    `is_letters`: the rows are dead letters. `runs`: how the frame was run so far, each time.
+    """
 
     frame: DataFrame
     table: str | None
     route: str | None
+    recorded: Callable[[], DataFrame] | None = None
+    is_letters: bool = False
+    runs: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> str:
         """What all frames with the same destination share."""
         return self.table or COMPUTED_ROUTE
+
+    def with_records(self) -> Destination | None:
+        """Return the same destination for the rows with their records; None where nobody knows them."""
+        return None if self.recorded is None else replace(self, frame=self.recorded(), recorded=None)
 
 
 def find_destination(frame: DataFrame, table: str | None, route: Route | None) -> Destination:
@@ -31,6 +43,8 @@ def find_destination(frame: DataFrame, table: str | None, route: Route | None) -
         return Destination(frame, table, None)
     if route is None:
         raise InvalidInput("no table is named: give the sink a table or a route, or name one in append(frame, table)")
+    if COMPUTED_ROUTE in frame.columns:
+        return Destination(frame, None, COMPUTED_ROUTE)
     if not isinstance(route, str):
         return Destination(frame.withColumn(COMPUTED_ROUTE, route(frame).cast("string")), None, COMPUTED_ROUTE)
     if route not in frame.columns:

@@ -37,11 +37,11 @@ class FrameSchema:
             return True
         return self.spark == frame.schema
 
-    def without(self, column: str) -> FrameSchema:
-        """Return the schema that the table gets when a column only says which table that is."""
-        if column not in self.types:
+    def without(self, *columns: str) -> FrameSchema:
+        """Return the schema that the table gets when some columns only say which table that is, or whose the row is."""
+        if not any(column in self.types for column in columns):
             return self
-        return replace(self, types={name: text for name, text in self.types.items() if name != column})
+        return replace(self, types={name: text for name, text in self.types.items() if name not in columns})
 
 
 def json_of_schema(frame: DataFrame) -> str | None:

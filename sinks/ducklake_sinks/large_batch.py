@@ -6,7 +6,7 @@ import pickle
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
 from ducklake_core.observe import Recorder
+from ducklake_sinks.dead_letters import RECORD_COLUMN
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.events import InvalidTextMet
 from ducklake_sinks.frame_schema import FrameSchema
@@ -68,7 +69,17 @@ class LargeBatch:
                 except InvalidTextFound:  # tasks of ours find its row, and refuse it by name or keep it aside
                     self.with_invalid_text.add(key)
                     self.recorder.record(InvalidTextMet(target.name, "tasks"))
-        return self._write_by_tasks(core, targets)
+        written = self.write_by_tasks(core, targets)
+        if written is None:
+            written = self._with_records().write_by_tasks(core, targets)
+        assert written is not None  # noqa: S101 # what has its records is not read again
+        return written
+
+    def _with_records(self) -> LargeBatch:
+        """Return the batch whose rows have the record of each."""
+        destination = self.destination.with_records()
+        assert destination is not None  # noqa: S101 # asked for where there are records
+        return replace(self, destination=destination, schema=FrameSchema.of(destination.frame.schema))
 
     def _can_write_natively(self, key: TableKey, target: Target) -> bool:
         return key not in self.with_invalid_text and can_write_natively(
@@ -76,9 +87,11 @@ class LargeBatch:
         )
 
     def _write_natively(self, target: Target) -> Part:
+        self.destination.runs.append("native")
         files, most = write_natively(self.destination.frame, target.layout, self.storage), self.options.inline_bytes
+        schema = None if self.destination.is_letters else self.schema
         # Its size nobody tells: large until the rows have been seen.
-        part = Part(target.name, self.schema, None, files, target.layout.directory, most + 1, is_native=True)
+        part = Part(target.name, schema, None, files, target.layout.directory, most + 1, is_native=True)
         if not 0 < part.row_count <= self.options.inline_rows:
             return part
         with part.written(self.storage) as written:
@@ -86,9 +99,11 @@ class LargeBatch:
             if rows is None:
                 return part
             written.remove()  # few after all: they can be inlined
-        return Part(target.name, self.schema, rows, size_bytes=rows.nbytes)
+        return Part(target.name, schema, rows, size_bytes=rows.nbytes)
 
-    def _write_by_tasks(self, core: Transaction, targets: Mapping[TableKey, Target]) -> Written:
+    def write_by_tasks(self, core: Transaction, targets: Mapping[TableKey, Target]) -> Written | None:
+        """Return what tasks wrote; None when a row is bad, and its record can be found by reading all once more."""
+        self.destination.runs.append("tasks")
         results = write_by_executors(self.destination.frame, self._task_writer(core, targets))
         messages: defaultdict[str, list[Message]] = defaultdict(list)
         for message in (message for result in results for message in result.messages):
@@ -98,6 +113,9 @@ class LargeBatch:
             for table, found in messages.items():
                 directory = core.table_version(table).directory
                 written.add(*(directory + file.path for message in found for file in message.files))
+            if self.destination.recorded is not None and (error is not None or self.quarantine.table in messages):
+                written.remove()
+                return None
             if error is not None:
                 raise error
             parts = [self._part(core, table, found) for table, found in messages.items()]
@@ -120,13 +138,13 @@ class LargeBatch:
             dead_letters=self.options.dead_letters,
             route=self.destination.route,
             dead=None if dead is None else Target(dead, core.file_layout(dead)),
-            fill_missing=self.options.merge_schema,
+            fill_missing=self.options.merge_schema or self.destination.is_letters,
         )
 
     def _part(self, core: Transaction, table: str, messages: Sequence[Message]) -> Part:
         rows = [found for message in messages if (found := message.read_rows()) is not None]
         files = tuple(file for message in messages for file in message.files)
-        schema = None if table == self.quarantine.table else self.schema.without(COMPUTED_ROUTE)
+        schema = None if table == self.quarantine.table else self.schema.without(COMPUTED_ROUTE, RECORD_COLUMN)
         directory = core.table_version(table).directory
         size_bytes = sum(message.size_bytes for message in messages)
         return Part(table, schema, pa.concat_tables(rows) if rows else None, files, directory, size_bytes)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
-from ducklake_sinks.bad_rows import BadRow, BatchInfo, bad_row_error, dead_letters
+from ducklake_sinks.dead_letters import BadRow, BatchInfo, bad_row_error, dead_letters
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.native_files import native_directories
 
@@ -20,7 +20,7 @@ class Part:
     """Rows on the driver, files that wait for their commit, or both, for one table.
 
     `schema` None: dead letters, whose schema is ours. `size_bytes`: of all rows, as Arrow has them. `is_native`:
-    Spark's own writer has made the files.
+    Spark's own writer has made the files. `recorded`: reads the rows again, with the record of each (None: it cannot).
     """
 
     table: str
@@ -30,11 +30,17 @@ class Part:
     directory: str = ""  # of the table, for the files
     size_bytes: int = 0
     is_native: bool = False
+    recorded: Callable[[], pa.Table | None] | None = field(default=None, compare=False)
 
     @property
     def row_count(self) -> int:
         rows: int = 0 if self.rows is None else self.rows.num_rows
         return rows + sum(file.record_count for file in self.files)
+
+    @property
+    def has_records(self) -> bool:
+        """Tell whether these are dead letters of which some know their record."""
+        return self.schema is None and self.rows is not None and self.rows.column("offset").null_count < len(self.rows)
 
     def written(self, storage: Storage) -> WrittenFiles:
         """Return the files, to be removed when the batch will not be committed."""
@@ -61,5 +67,5 @@ class Quarantine:
     def keep(self, meant_for: str | None, bad: Sequence[BadRow]) -> Part:
         """Return the dead letters of some bad rows, and for which table those were meant; else raise."""
         if self.table is None:
-            raise bad_row_error(bad[0][1])
+            raise bad_row_error(bad[0])
         return Part(self.table, None, dead_letters(self.batch, meant_for, bad))

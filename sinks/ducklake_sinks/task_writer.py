@@ -23,15 +23,8 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
 from ducklake_core.spec.utf8 import refuse_invalid_text
-from ducklake_sinks.bad_rows import (
-    BadRow,
-    BatchInfo,
-    bad_row_error,
-    dead_letters,
-    fitting_rows,
-    plain_rows,
-    without_invalid_text,
-)
+from ducklake_sinks.bad_rows import bad_rows, fitting_rows, without_invalid_text
+from ducklake_sinks.dead_letters import RECORD_COLUMN, BadRow, BatchInfo, bad_row_error, dead_letters, fitting_letters
 from ducklake_sinks.routes import TableKey, route_key, split_by_route, why_no_table
 from ducklake_sinks.spark_types import from_arrow_types
 
@@ -170,14 +163,14 @@ class _Task:
             [(key, target)] = self.writer.targets.items()
             self._store(key, target, table)
             return
-        if self.writer.dead is None:
+        if not self._singles_out(table):
             refuse_invalid_text(table.select([self.writer.route]), None)
         table, bad = without_invalid_text(table, self.writer.route)
         self._quarantine(None, bad)
         for name, rows in split_by_route(table, self.writer.route):
             reason = why_no_table(name, self.writer.route, self.writer.dead_letters)
             if name is None or reason is not None:
-                self._quarantine(name, [(row, str(reason)) for row in plain_rows(rows)])
+                self._quarantine(name, bad_rows(rows, [str(reason)] * rows.num_rows))
             elif route_key(name) not in self.writer.targets:
                 self.unknown.add(name)
             elif not self.unknown:  # else the whole batch is read again
@@ -197,17 +190,22 @@ class _Task:
             target.layout.columns,
             target.name,
             fill_missing=self.writer.fill_missing,
-            quarantines=self.writer.dead is not None,
+            quarantines=self._singles_out(rows),
         )
         self._quarantine(target.name, bad)
         self._keep(key, target, good)
 
+    def _singles_out(self, rows: pa.Table) -> bool:
+        """Tell whether bad rows are found one by one: to keep them aside, or to name the record of the first."""
+        return self.writer.dead is not None or RECORD_COLUMN in rows.column_names
+
     def _quarantine(self, table_name: str | None, bad: list[BadRow]) -> None:
         if bad and self.writer.dead is None:
-            raise bad_row_error(bad[0][1])
+            raise bad_row_error(bad[0])
         if bad and self.writer.dead is not None:
             dead = self.writer.dead
-            self._keep(route_key(dead.name), dead, dead_letters(self.writer.batch, table_name, bad))
+            letters = fitting_letters(dead_letters(self.writer.batch, table_name, bad), dead.layout.columns)
+            self._keep(route_key(dead.name), dead, letters)
 
     def _keep(self, key: TableKey, target: Target, rows: pa.Table) -> None:
         buffer = self.buffers.setdefault(key, _Buffer(target, self.written))

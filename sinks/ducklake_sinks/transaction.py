@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -12,12 +13,13 @@ from pyspark.sql import DataFrame
 from ducklake_core import CommitResult, faults
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import Event
-from ducklake_sinks.bad_rows import BatchInfo
 from ducklake_sinks.batch import BatchReader
 from ducklake_sinks.batch_commit import BatchCommit
 from ducklake_sinks.created_tables import CreatedTables
-from ducklake_sinks.destination import find_destination
+from ducklake_sinks.dead_letters import BatchInfo, bad_record_error
+from ducklake_sinks.destination import Destination, find_destination
 from ducklake_sinks.epoch import EpochStart
+from ducklake_sinks.letter_frame import letter_frame
 from ducklake_sinks.modes.append import AppendMode
 from ducklake_sinks.modes.mode import Mode
 from ducklake_sinks.options import SinkOptions
@@ -73,17 +75,45 @@ class SinkTransaction:
                 self._runtime.recorder.record(self._failed(error))
             self.discard()
 
-    def append(self, frame: DataFrame, table: str | None = None) -> None:
-        """Add the rows of a frame to a table, the sink's own by default; nothing is visible before the commit."""
-        if self._has_ended:
-            raise InvalidInput("this transaction has ended: begin a new one for the next batch")
+    def append(
+        self, frame: DataFrame, table: str | None = None, *, recorded: Callable[[], DataFrame] | None = None
+    ) -> int:
+        """Add the rows of a frame to a table, the sink's own by default; nothing is visible before the commit.
+
+        `recorded`: gives the same rows with a last column `__ducklake_record`, the record that each was made from. It
+        is asked when a row is bad. Return how often the frame was run: once, unless it is not of the size expected.
+        """
+        self._refuse_ended()
         if self.is_replay:
-            return
+            return 0
         self._named = table or self._runtime.options.table
-        destination = find_destination(frame, self._named, self._runtime.options.route)
+        found = find_destination(frame, self._named, self._runtime.options.route)
+        destination = replace(found, recorded=recorded)
         self._mode.accept(destination)
         self._parts += self._reader.read(destination)
         faults.at("after_collect")
+        return len(destination.runs)
+
+    def quarantine(self, records: DataFrame) -> None:
+        """Keep records aside that are no rows; the frame has their `reason`, and the columns of `RECORD_FIELDS`.
+
+        Without a quarantine, the first one is refused: the batch fails.
+        """
+        self._refuse_ended()
+        if self.is_replay:
+            return
+        options = self._runtime.options
+        if not options.quarantines:
+            first = records.first()
+            if first is not None:
+                raise bad_record_error(first.reason, first.asDict())
+            return
+        letters = letter_frame(records, self._batch_info())
+        self._parts += self._reader.read(Destination(letters, options.dead_letters, None, is_letters=True))
+
+    def _refuse_ended(self) -> None:
+        if self._has_ended:
+            raise InvalidInput("this transaction has ended: begin a new one for the next batch")
 
     def commit(self) -> CommitResult:
         """Make the snapshot, and record the epoch with it. An empty batch records the epoch only."""

@@ -8,13 +8,14 @@ import pytest
 
 from ducklake_core.errors import SchemaMismatch
 from ducklake_core.spec.types import build_columns
-from ducklake_sinks.bad_rows import BatchInfo, dead_letters, fitting_rows, plain_rows
+from ducklake_sinks.bad_rows import fitting_rows, plain_rows
+from ducklake_sinks.dead_letters import BadRow, BatchInfo, dead_letters
 
 COLUMNS = build_columns({"id": "int32", "u": "uuid"})
 UUID = "00000000-0000-0000-0000-000000000001"
 
 
-def split(data: pa.Table) -> tuple[pa.Table, list[tuple[dict[str, object], str]]]:
+def split(data: pa.Table) -> tuple[pa.Table, list[BadRow]]:
     return fitting_rows(data, COLUMNS, "t", fill_missing=False, quarantines=True)
 
 
@@ -25,9 +26,9 @@ def test_bad_rows_are_singled_out() -> None:
     good, bad = split(data)
 
     assert sorted(good.column("id").to_pylist()) == [1, 3, 4, 5]
-    assert [row["id"] for row, _ in bad] == [2**40, -(2**40), 7]
-    assert "t.id" in bad[0][1]
-    assert "t.u" in bad[2][1]
+    assert [one.row["id"] for one in bad] == [2**40, -(2**40), 7]
+    assert "t.id" in bad[0].reason
+    assert "t.u" in bad[2].reason
 
 
 def test_good_rows_alone_stay_as_they_are() -> None:
@@ -53,7 +54,7 @@ def test_letter_has_the_row_as_json() -> None:
     data = pa.Table.from_pylist([{"id": 1, "b": b"\0\xff", "at": at, "l": [{"x": "é"}]}])
     [row] = plain_rows(data)
 
-    letters = dead_letters(BatchInfo("s", 7, at), "main.t", [(row, "why")])
+    letters = dead_letters(BatchInfo("s", 7, at), "main.t", [BadRow(row, "why")])
 
     [letter] = letters.to_pylist()
     assert (letter["stream"], letter["batch_id"], letter["table_name"], letter["reason"]) == ("s", 7, "main.t", "why")

@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.spec.types import build_columns
-from ducklake_sinks.bad_rows import BatchInfo
+from ducklake_sinks.dead_letters import BatchInfo
 from ducklake_sinks.routes import route_key
 from ducklake_sinks.task_writer import Target, TaskWriter
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from ducklake_core import Transaction
 from ducklake_core.errors import CommitConflict, InvalidInput
-from ducklake_sinks.bad_rows import fitting_rows
+from ducklake_sinks.bad_rows import BAD_ROW_ERRORS, fitting_rows, without_records
+from ducklake_sinks.dead_letters import bad_row_error, fitting_letters
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.modes.mode import OnConflict
 from ducklake_sinks.options import SinkOptions
@@ -36,7 +37,7 @@ class AppendMode:
         self._dead_letters.clear()
         self._has_files = any(part.files for part in parts)
         for part in parts:
-            self._setup.prepare(core, part.table, part.schema)
+            self._setup.prepare(core, part.table, part.schema, with_records=part.has_records)
 
     def stage(self, core: Transaction, part: Part) -> None:
         if part.schema is None:
@@ -56,20 +57,44 @@ class AppendMode:
 
     def _append(self, core: Transaction, part: Part, rows: pa.Table) -> None:
         fill = self._options.merge_schema or part.schema is None
-        if self._quarantine.is_on and part.schema is not None:
-            rows = self._without_bad_rows(core, part.table, rows, fill_missing=fill)
+        if part.schema is None:
+            rows = fitting_letters(rows, core.table_version(part.table).columns)
+        elif self._quarantine.is_on:
+            rows = self._without_bad_rows(core, part, rows, fill_missing=fill)
         limits = self._options.inline_rows, self._options.inline_bytes
-        core.append(part.table, rows, fill_missing=fill, inline_rows=limits[0], inline_bytes=limits[1])
+        try:
+            core.append(
+                part.table,
+                without_records(rows),
+                fill_missing=fill,
+                inline_rows=limits[0],
+                inline_bytes=limits[1],
+            )
+        except BAD_ROW_ERRORS:
+            self._refuse_by_record(core, part, fill_missing=fill)
+            raise
 
-    def _without_bad_rows(self, core: Transaction, table: str, rows: pa.Table, *, fill_missing: bool) -> pa.Table:
+    def _without_bad_rows(self, core: Transaction, part: Part, rows: pa.Table, *, fill_missing: bool) -> pa.Table:
         """Return the rows that the table can hold; the others are staged as dead letters."""
-        columns = core.table_version(table).columns
-        good, bad = fitting_rows(rows, columns, table, fill_missing=fill_missing, quarantines=True)
+        columns = core.table_version(part.table).columns
+        good, bad = fitting_rows(rows, columns, part.table, fill_missing=fill_missing, quarantines=True)
+        recorded = part.recorded() if bad and part.recorded is not None else None
+        if recorded is not None:  # the same rows once more, with what each was made from
+            good, bad = fitting_rows(recorded, columns, part.table, fill_missing=fill_missing, quarantines=True)
         if bad:
-            letters = self._quarantine.keep(table, bad)
-            self._setup.prepare(core, letters.table, None)
+            letters = self._quarantine.keep(part.table, bad)
+            self._setup.prepare(core, letters.table, None, with_records=letters.has_records)
             self.stage(core, letters)
         return good
+
+    def _refuse_by_record(self, core: Transaction, part: Part, *, fill_missing: bool) -> None:
+        """Raise the error of the first bad row so that it names the record, where that can be known."""
+        recorded = None if part.recorded is None else part.recorded()
+        if recorded is not None:
+            columns = core.table_version(part.table).columns
+            _, bad = fitting_rows(recorded, columns, part.table, fill_missing=fill_missing, quarantines=True)
+            if bad:
+                raise bad_row_error(bad[0])
 
 
 class ReplaceMode(AppendMode):

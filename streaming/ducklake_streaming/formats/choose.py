@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+
 from ducklake_core.errors import InvalidInput
+from ducklake_streaming.formats.csv_records import CsvDecoder
+from ducklake_streaming.formats.debezium_records import DebeziumDecoder
 from ducklake_streaming.formats.decoder import Decoder
+from ducklake_streaming.formats.json_records import JsonDecoder
 from ducklake_streaming.formats.raw_records import RawDecoder
 from ducklake_streaming.formats.registry.access import RegistryOptions
 from ducklake_streaming.formats.registry.decoder import RegistryDecoder
 from ducklake_streaming.jobs.input_settings import KafkaInput
+from ducklake_streaming.jobs.schemas import read_schema
 
 
 def make_decoder(source: KafkaInput) -> Decoder:
-    """Return the decoder of a Kafka input's format. Raises InvalidInput for a format that nobody decodes yet."""
+    """Return the decoder of a Kafka input's format. Raises InvalidInput for one that nobody decodes."""
     match source.format:
         case "raw":
             return RawDecoder()
@@ -19,9 +25,14 @@ def make_decoder(source: KafkaInput) -> Decoder:
             return _registry_decoder(source)
         case "json" if source.registry is not None:
             return _registry_decoder(source)
+        case "json":
+            return JsonDecoder(_schema(source))
+        case "csv":
+            return CsvDecoder(_schema(source))
+        case "debezium":
+            return DebeziumDecoder(read_schema(source.schema_text, source.schema_file))
         case other:
-            known = "raw, avro, protobuf, and json with a registry"
-            raise InvalidInput(f"records of format '{other}' cannot be decoded yet: known are {known}")
+            raise InvalidInput(f"records of format '{other}' cannot be decoded")
 
 
 def _registry_decoder(source: KafkaInput) -> Decoder:
@@ -29,3 +40,10 @@ def _registry_decoder(source: KafkaInput) -> Decoder:
         raise InvalidInput(f"format '{source.format}' needs a schema registry: name its URL as 'registry'")
     options = RegistryOptions.parse(source.registry_options)
     return RegistryDecoder(source.format, source.registry, options, source.topics)
+
+
+def _schema(source: KafkaInput) -> T.StructType:
+    found = read_schema(source.schema_text, source.schema_file)
+    if found is None:
+        raise InvalidInput(f"format '{source.format}' needs the schema of its records: give schema or schema_file")
+    return found

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 
+from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks import DuckLakeSink
-from ducklake_streaming.formats.decoder import DECODED, ERROR, Decoder
-from ducklake_streaming.jobs.settings import Pipeline
+from ducklake_sinks.transaction import SinkTransaction
+from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE, Decoder
+from ducklake_streaming.jobs.input_view import record_columns, view_columns
+from ducklake_streaming.jobs.record_counts import CountedRecords, RecordCounts, count_records
+from ducklake_streaming.jobs.settings import KafkaInput, Pipeline
+from ducklake_streaming.jobs.transform import Transform
 
-VIEW = "input"
+MAX_REFRESHES = 3
+_IS_GOOD = f"{ERROR} IS NULL AND NOT {STALE}"
 
 
 class BatchWriter:
     """Writes the batches of one pipeline, each exactly once: `stream.writeStream.foreachBatch(writer)`.
 
-    `decoder` None: the rows come as they are. Else they are Kafka's records, and one that cannot be decoded fails the
-    batch.
+    `decoder` None: the rows come as they are. Else they are Kafka's records: those that cannot be decoded become dead
+    letters in the snapshot of the others, or fail the batch, as `on_bad_row` says.
     """
 
     def __init__(
@@ -27,22 +35,71 @@ class BatchWriter:
         decoder: Decoder | None,
         recorder: Recorder = LOG_RECORDER,
     ) -> None:
+        sql = None if pipeline.transform is None else pipeline.transform.sql
         self.pipeline_name = pipeline_name
-        self._transform = None if pipeline.transform is None else pipeline.transform.sql
+        self._transform = Transform(pipeline_name, sql, pipeline.sink.route)
+        self._skips_tombstones = isinstance(pipeline.input, KafkaInput) and pipeline.input.tombstones == "skip"
         self._sink = sink
         self._decoder = decoder
         self._recorder = recorder
+        self._payload: Sequence[str] | None = None  # names of its fields, until the decoder learns others
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this."""
-        rows = batch if self._decoder is None else self._decoded(self._decoder.decode(batch))
-        self._sink(self._transformed(rows), batch_id)
+        for _ in range(1 + MAX_REFRESHES):
+            with self._sink.transaction(batch_id, batch.sparkSession) as tx:
+                if tx.is_replay or self.write(tx, batch):
+                    return
+                tx.discard()
+            self._learn()
+        raise InvalidInput(
+            f"pipeline '{self.pipeline_name}': records of batch {batch_id} have fields that the decoder did not learn "
+            f"in {MAX_REFRESHES} attempts"
+        )
 
-    def _decoded(self, records: DataFrame) -> DataFrame:
-        return records.where(f"assert_true({ERROR} IS NULL, {ERROR}) IS NULL").select(f"{DECODED}.*")
+    def write(self, tx: SinkTransaction, batch: DataFrame) -> bool:
+        """Put a batch into a transaction; False: the decoder must learn newer schemas first."""
+        if self._decoder is None:
+            tx.append(self._transform.apply(batch, ["*"]))
+            return True
+        records = batch.where("value IS NOT NULL") if self._skips_tombstones else batch
+        decoded = self._decoder.decode(records)
+        counts = self._append(tx, decoded)
+        if counts.errors and not counts.stale:
+            tx.quarantine(decoded.where(f"{ERROR} IS NOT NULL").selectExpr(f"{ERROR} AS reason", *record_columns()))
+        return not counts.stale
 
-    def _transformed(self, rows: DataFrame) -> DataFrame:
-        if self._transform is None:
-            return rows
-        rows.createOrReplaceTempView(VIEW)
-        return rows.sparkSession.sql(self._transform)
+    def _append(self, tx: SinkTransaction, decoded: DataFrame) -> RecordCounts:
+        """Append the rows of the good records; return how many there are of the others.
+
+        A transform that does not read every record cannot count them: then a job of its own does.
+        """
+        if not self._transform.is_row_wise():
+            counts = count_records(decoded)
+            if not counts.stale:
+                tx.append(self._rows(decoded))
+            return counts
+        counted = CountedRecords(decoded)
+        rows = self._rows(counted.frame)
+        if not self._transform.is_row_wise():  # as Spark says, who was asked just now
+            return self._append(tx, decoded)
+        return counted.counts(tx.append(rows, recorded=lambda: self._recorded_rows(decoded)))
+
+    def _rows(self, decoded: DataFrame) -> DataFrame:
+        return self._transform.apply(self._view(decoded), self._stored())
+
+    def _recorded_rows(self, decoded: DataFrame) -> DataFrame:
+        return self._transform.with_records(self._view(decoded), self._stored())
+
+    def _view(self, decoded: DataFrame) -> DataFrame:
+        if self._payload is None:
+            self._payload = decoded.select(f"{DECODED}.*").columns
+        return decoded.where(_IS_GOOD).selectExpr(*view_columns(self._payload))
+
+    def _stored(self) -> list[str]:
+        return ["`{}`".format(name.replace("`", "``")) for name in self._payload or ()]
+
+    def _learn(self) -> None:
+        self._payload = None
+        if self._decoder is not None:
+            self._decoder.refresh()

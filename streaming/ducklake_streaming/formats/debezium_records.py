@@ -1,0 +1,54 @@
+"""Records of Debezium as JSON: the envelope's parts become columns. Runs on the driver; Spark parses.
+
+The envelope comes alone, or as the `payload` beside its own `schema`, as the connector's converter is set. A tombstone,
+which Debezium sends after a delete, says nothing new: it is passed over.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+
+from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE
+from ducklake_streaming.formats.strict_json import PARSED, TEXT, StrictJson
+
+_WITH_ROW = "'c', 'r', 'u'"  # created, read by a first snapshot, updated
+
+
+class DebeziumDecoder:
+    """Decodes to `before`, `after`, `op`, `source` and `ts_ms`.
+
+    `row`: the schema of the database's rows; without it they are texts of JSON. `source` is a map of texts: what it
+    tells depends on the connector.
+    """
+
+    def __init__(self, row: T.StructType | None) -> None:
+        image: T.DataType = T.StringType() if row is None else row
+        envelope = T.StructType(
+            [
+                T.StructField("before", image),
+                T.StructField("after", image),
+                T.StructField("op", T.StringType()),
+                T.StructField("source", T.MapType(T.StringType(), T.StringType())),
+                T.StructField("ts_ms", T.LongType()),
+            ]
+        )
+        self._json = StrictJson(T.StructType([*envelope.fields, T.StructField("payload", envelope)]))
+        self.schema = envelope
+
+    def decode(self, records: DataFrame) -> DataFrame:
+        strict = self._json
+        texts = records.where("value IS NOT NULL").selectExpr("*", f"CAST(value AS STRING) AS {TEXT}")
+        parsed = texts.selectExpr("*", f"{strict.parse(TEXT)} AS {PARSED}")
+        both = parsed.selectExpr("*", f"{strict.value(PARSED)} AS _both", f"{strict.error(PARSED, TEXT)} AS _broken")
+        bare = ", ".join(f"'{name}', _both.{name}" for name in self.schema.names)
+        inner = both.selectExpr("*", f"coalesce(_both.payload, named_struct({bare})) AS {DECODED}")
+        error = f"""
+            CASE WHEN _broken IS NOT NULL THEN _broken
+                 WHEN {DECODED}.op IS NULL THEN 'the value is no envelope of Debezium: it has no op'
+                 WHEN {DECODED}.op IN ({_WITH_ROW}) AND {DECODED}.after IS NULL
+                 THEN concat('the envelope has no after, though its op is ', {DECODED}.op) END AS {ERROR}"""
+        return inner.selectExpr("*", error, f"false AS {STALE}").drop(TEXT, PARSED, "_both", "_broken")
+
+    def refresh(self) -> None:
+        """Do nothing: the schema is given."""

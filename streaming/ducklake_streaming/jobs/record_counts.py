@@ -1,0 +1,59 @@
+"""How many records of a batch are bad: counted by the same Spark job that reads the good ones. Runs on the driver."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
+
+from ducklake_streaming.formats.decoder import ERROR, STALE
+
+PATIENCE_SECONDS = 1.0  # some versions of Spark tell it a moment after the job has ended
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCounts:
+    """Records that have an error, and those that the decoder must learn a schema for."""
+
+    errors: int
+    stale: int
+
+
+def count_records(decoded: DataFrame) -> RecordCounts:
+    """Return the numbers by a job of their own."""
+    [row] = decoded.agg(F.count(ERROR), F.count_if(STALE)).collect()
+    return RecordCounts(*row)
+
+
+class CountedRecords:
+    """Records that are counted while they are read; `frame` is to be run once."""
+
+    def __init__(self, decoded: DataFrame) -> None:
+        self._observation = Observation()
+        self._decoded = decoded
+        self.frame = decoded.observe(
+            self._observation, F.count(ERROR).alias("errors"), F.count_if(STALE).alias("stale")
+        )
+
+    def counts(self, runs: int) -> RecordCounts:
+        """Return the numbers after the frame was run so many times.
+
+        Spark keeps those of the first run, which need not have read everything: after more runs, or where Spark has
+        left the count out of its plan, all records are counted by another job.
+        """
+        told = self._told() if runs == 1 else {}
+        if "errors" not in told or "stale" not in told:
+            return count_records(self._decoded)
+        return RecordCounts(told["errors"], told["stale"])
+
+    def _told(self) -> dict[str, Any]:  # Any: Spark's values
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        future = self._observation._jo.future()  # type: ignore[union-attr] # noqa: SLF001 # `get` would wait for ever
+        while not future.isCompleted():
+            if time.monotonic() > deadline:
+                return {}
+            time.sleep(0.002)
+        return self._observation.get
