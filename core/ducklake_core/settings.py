@@ -24,6 +24,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from ducklake_core.catalog.urls import CatalogUrl, address_in
@@ -180,6 +181,12 @@ def setting(
     )
 
 
+def shown_default(field: FieldInfo) -> str | None:
+    """Return how docs show a default that they do not show by its repr."""
+    shown = field.json_schema_extra.get("shown") if isinstance(field.json_schema_extra, dict) else None
+    return None if shown is None else str(shown)
+
+
 def derived(
     name: str,
     kind: type[Settings],
@@ -197,9 +204,8 @@ def derived(
     for key, field in kind.model_fields.items():
         if key not in leave_out:
             outer = [around[one] for one in (key, "*") if one in around]
-            default = setting(field.description or "", default=field.default)
-            default.json_schema_extra = field.json_schema_extra
-            fields[key] = (Annotated[field.annotation, *field.metadata, *outer], default)
+            declared = setting(field.description or "", default=field.default, shown=shown_default(field))
+            fields[key] = (Annotated[field.annotation, *field.metadata, *outer], declared)
     return create_model(name, __base__=base, **fields)
 
 

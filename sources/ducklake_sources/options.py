@@ -46,7 +46,7 @@ Flag = Annotated[bool, *checked(parse_flag, {"type": "boolean"})]
 Count = Annotated[int, *checked(parse_count, {"type": "integer", "minimum": 1})]
 Version = Annotated[SnapshotId, *checked(parse_version, {"type": "integer", "minimum": 0})]
 Time = Annotated[datetime, *checked(parse_timestamp, {"type": "string"})]
-_NAMES_SCHEMA = {"type": "string"}
+_NAMES_SCHEMA = {"type": ["string", "array"], "items": {"type": "string"}}  # a list, where options need not be texts
 _START_SCHEMA = {"type": ["integer", "string"]}
 
 

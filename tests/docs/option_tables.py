@@ -1,14 +1,28 @@
 """The tables of options in the docs, made from the code: `make docs` writes them, a test compares them."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from ducklake_core.settings import Settings
+from ducklake_core.settings import Settings, shown_default
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.options import SinkOptions
 from ducklake_sources.options import FOR_CHANGES_ONLY, FOR_TABLES_ONLY, SourceOptions
+from ducklake_streaming.jobs.json_schema import schema_text
+from ducklake_streaming.jobs.keys import Keys
+from ducklake_streaming.jobs.settings import (
+    CatalogSettings,
+    FilesInput,
+    JobOptions,
+    KafkaInput,
+    Pipeline,
+    RateInput,
+    SinkSettings,
+    SparkSettings,
+    Transform,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 _END = "|---|---|---|\n"
@@ -19,6 +33,15 @@ TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("write-a-stream.md", "threshold", FlushPolicy, frozenset()),
     ("change-feed.md", "option", SourceOptions, FOR_TABLES_ONLY),
     ("read-tables.md", "option", SourceOptions, FOR_CHANGES_ONLY),
+    ("jobs.md", "`[catalog]`", CatalogSettings, frozenset()),
+    ("jobs.md", "`[spark]`", SparkSettings, frozenset()),
+    ("jobs.md", "`[job]`", JobOptions, frozenset()),
+    ("jobs.md", "`[pipeline.NAME]`", Pipeline, frozenset({"input", "transform", "sink"})),
+    ("jobs.md", "of Kafka", KafkaInput, frozenset({"kind"})),
+    ("jobs.md", "of files", FilesInput, frozenset({"kind"})),
+    ("jobs.md", "of rate", RateInput, frozenset({"kind"})),
+    ("jobs.md", "`[pipeline.NAME.transform]`", Transform, frozenset()),
+    ("jobs.md", "`[pipeline.NAME.sink]`", SinkSettings, frozenset()),
 ]
 
 
@@ -33,19 +56,20 @@ def with_table(page: str, heading: str, kind: type[Settings], left_out: frozense
 def _rows(kind: type[Settings], left_out: frozenset[str]) -> list[str]:
     names = {name: field for name, field in kind.names().items() if name not in left_out}
     return [
-        f"| `{name}` | {_default(kind.model_fields[field])} | {kind.model_fields[field].description} |\n"
+        f"| `{name}` | {_default(kind, kind.model_fields[field])} | {kind.model_fields[field].description} |\n"
         for name, field in names.items()
     ]
 
 
-def _default(field: FieldInfo) -> str:
-    return "required" if field.is_required() else shown_default(field) or f"`{field.default!r}`"
+def _default(kind: type[Settings], field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    return shown_default(field) or (_in_toml(field.default) if issubclass(kind, Keys) else f"`{field.default!r}`")
 
 
-def shown_default(field: FieldInfo) -> str | None:
-    """Return how a default is shown that is not shown by its repr."""
-    shown = field.json_schema_extra.get("shown") if isinstance(field.json_schema_extra, dict) else None
-    return None if shown is None else str(shown)
+def _in_toml(value: object) -> str:
+    """Return a default as a job file has it."""
+    return "none" if value is None or value in ((), {}) else f"`{json.dumps(value)}`"
 
 
 def pages() -> Iterator[tuple[Path, str]]:
@@ -57,6 +81,12 @@ def pages() -> Iterator[tuple[Path, str]]:
         yield DOCS / name, page
 
 
+def written() -> Iterator[tuple[Path, str]]:
+    """Yield each file that is made from the code, and what it should be."""
+    yield from pages()
+    yield DOCS / "job.schema.json", schema_text()
+
+
 if __name__ == "__main__":
-    for path, text in pages():
+    for path, text in written():
         path.write_text(text)

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.references import resolve
+from ducklake_core.references import ReferencedText, resolve
 
 HIDDEN = "***"
 _SHORTEST = 4  # of a shorter value nothing is hidden: it is in every other word
+_SHORTEST_LINE = 16  # of a secret with several lines, such as a key
+_PASSWORD = re.compile(r"""//[^/@:]*:([^@]+)@|password\s*=\s*["']?([^"'\s;&]+)""", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -40,9 +44,18 @@ class Resolver:
             found = resolve(text, self.environment, self.folder)
         except InvalidInput as error:
             self.problems.setdefault(path, []).extend(error.problems)
-            return text
-        self.secrets += getattr(found, "values", ())
+            return ReferencedText(text, text, text, (text,))  # what else is wrong is looked for with it
+        if isinstance(found, ReferencedText):
+            self.secrets += [form for value in found.values for form in forms_of(value)]
         return found
+
+
+def forms_of(secret: str) -> list[str]:
+    """Return a secret with what else of it may be shown: a URL's password, its encodings, its lines."""
+    passwords = [part for match in _PASSWORD.finditer(secret) for part in match.groups() if part]
+    lines = [line.strip() for line in secret.splitlines()]
+    found = [secret, *passwords, *(line for line in lines if len(line) >= _SHORTEST_LINE)]
+    return list(dict.fromkeys(form for one in found for form in (one, unquote(one), quote(one, safe=""))))
 
 
 class Redactor(logging.Filter):
@@ -59,5 +72,10 @@ class Redactor(logging.Filter):
         return text
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, its message and its traceback without secrets."""
         record.msg, record.args = self.redact(record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        record.exc_info = None  # else a handler may format it anew
+        record.exc_text = record.exc_text and self.redact(record.exc_text)
         return True

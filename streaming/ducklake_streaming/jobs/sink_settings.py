@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import expr
 
 from ducklake_core.settings import derived, setting
+from ducklake_sinks import FlushPolicy
 from ducklake_sinks.options import SinkOptions
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.sql_texts import OptionalExpression
@@ -37,9 +38,7 @@ def _flush(value: object) -> object:
 if TYPE_CHECKING:
     _SinkArguments = Keys
 else:
-    _SinkArguments = derived(
-        "_SinkArguments", SinkOptions, base=Keys, leave_out=FROM_ELSEWHERE, around={"flush": BeforeValidator(_flush)}
-    )
+    _SinkArguments = derived("_SinkArguments", SinkOptions, base=Keys, leave_out=FROM_ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,13 @@ class SinkSettings(_SinkArguments):
         "instead of `table`: a SQL expression of the rows' columns that names the table of each, such as "
         "`concat('main.', topic)`",
         default=None,
+    )
+
+    flush: Annotated[FlushPolicy | None, BeforeValidator(_flush)] = setting(
+        'when inlined rows become Parquet, such as `{ rows = 100_000, bytes = "64MB", age = "5m" }`; `false`: never, '
+        "also of a single threshold",
+        default=FlushPolicy(),
+        shown="[its own](write-a-stream.md#options)",
     )
 
     if TYPE_CHECKING:  # the derived ones that others ask for by name

@@ -77,10 +77,16 @@ def option_text(value: object) -> str:
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(option_text, value))
+        return ", ".join(map(_quoted, value))
     if not isinstance(value, str):
         raise ValueError("a text, a number, true or false")  # noqa: TRY004 # what pydantic collects
     return value
+
+
+def _quoted(value: object) -> str:
+    """Return a name for a list of names."""
+    name = option_text(value)
+    return name if name.isidentifier() else '"{}"'.format(name.replace('"', '""'))
 
 
 def parse_offsets(value: object) -> str:
