@@ -15,6 +15,7 @@ pytest_plugins = [
     "tests.fixtures.spark",
     "tests.fixtures.drivers",
     "tests.fixtures.ingests",
+    "tests.fixtures.jobs",
     "tests.fixtures.pulls",
     "tests.fixtures.lives",
     "tests.fixtures.other_database",

@@ -23,6 +23,7 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_inlined_state
 from ducklake_core.catalog.lake_setup import create_lake, open_lake
 from ducklake_core.catalog.options import write_option
+from ducklake_core.catalog.rights import check_can_create, check_rights
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.definition_commits import DefinitionCommits
@@ -152,6 +153,31 @@ class Lake(DefinitionCommits, Overview):
     def forget(self) -> None:
         """Forget definitions and options; they are read again when needed."""
         self._definitions = None
+
+    def check_rights(self) -> None:
+        """Raise CatalogForbidden where the database does not let us write to the catalog. Nothing is changed."""
+        self.database.wait_for(lambda: check_rights(self.database))
+
+    @staticmethod
+    def check_can_create(
+        url: str,
+        data_path: str,
+        *,
+        metadata_schema: str | None = None,
+        catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
+        recorder: Recorder = LOG_RECORDER,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Raise CatalogForbidden where `create` with the same arguments could not make a lake. Nothing is made.
+
+        Of a catalog in a file it sees only whether its folder can be written to.
+        """
+        patience = Patience.of(catalog_timeout).told_to(recorder)
+        database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
+        try:
+            database.wait_for(lambda: check_can_create(database, data_path, clock.now()))
+        finally:
+            database.close()
 
     # ---- reading
 

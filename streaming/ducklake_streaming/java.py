@@ -13,13 +13,13 @@ from ducklake_core.errors import InvalidInput
 OLDEST_JAVA = 17
 
 
-def require_java() -> None:
-    """See that Spark finds a Java it can run on; raise InvalidInput that says how to get one."""
+def require_java() -> str:
+    """Return the version of the Java that Spark finds; raise InvalidInput that says how to get one it can run on."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(Path(home) / "bin" / "java" if home else "java")
     said = "" if java is None else _version_text(java)
-    version = re.search(r'version "(\d+)', said)
-    if version is None or int(version[1]) < OLDEST_JAVA:
+    version = re.search(r'version "((\d+)[^"]*)', said)
+    if version is None or int(version[2]) < OLDEST_JAVA:
         found = f"JAVA_HOME is {home!r}" if home else "it is looked for in JAVA_HOME and on the path"
         raise InvalidInput(
             f"Spark needs Java {OLDEST_JAVA} or newer, and none was found ({found}). Install it and try again:\n"
@@ -29,6 +29,7 @@ def require_java() -> None:
             "    macOS with Homebrew:   brew install openjdk@17\n"
             "or, if you have one:       export JAVA_HOME=/path/to/java"
         )
+    return version[1]
 
 
 def _version_text(java: str) -> str:

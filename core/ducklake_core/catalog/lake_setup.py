@@ -37,7 +37,7 @@ def create_lake(database: Database, data_path: str, now: datetime) -> str:
 
     def create(session: Session) -> None:
         if not table_exists(session, "ducklake_metadata"):
-            session.write_and_commit(_bootstrap_statements(database, stored, main_uuid, now))
+            session.write_and_commit(bootstrap_statements(database, stored, main_uuid, now))
         elif not _has_schema(session, main_uuid):  # else an attempt of ours, whose COMMIT got no answer, has landed
             raise LakeExists(f"there is a lake at '{database.url.shown}' already: open it instead")
 
@@ -108,7 +108,7 @@ def _read_metadata(database: Database) -> dict[str, str]:
     return {row.key: row.value for row in rows if not row.scope}
 
 
-def _bootstrap_statements(database: Database, data_path: str, main_uuid: UUID, now: datetime) -> list[Statement]:
+def bootstrap_statements(database: Database, data_path: str, main_uuid: UUID, now: datetime) -> list[Statement]:
     t = database.tables
     schema = database.url.metadata_schema
     creates = [Statement(CreateSchema(schema, if_not_exists=True))] if schema else []

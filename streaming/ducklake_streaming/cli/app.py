@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ducklake_streaming.cli import demo, offsets, run, tables
+from ducklake_streaming.cli import check, demo, offsets, run, tables
 from ducklake_streaming.cli.errors import EXPECTED_ERRORS, ExitCode, exit_code_of, message_of
 
 PROGRAM = "ducklake-stream"
-COMMAND_MODULES = (demo, offsets, run, tables)
+COMMAND_MODULES = (check, demo, offsets, run, tables)
 
 
 class Program(TyperGroup):
