@@ -15,8 +15,8 @@ from ducklake_sinks import DuckLakeSink
 from ducklake_sources.options import parse_options
 from ducklake_streaming.jobs.inputs import input_options
 from ducklake_streaming.jobs.job_file import load_job
+from ducklake_streaming.jobs.job_session import spark_settings
 from ducklake_streaming.jobs.references import HIDDEN, Redactor
-from ducklake_streaming.jobs.spark_start import spark_settings
 
 PASSWORD = "p@ss/hunter2"  # noqa: S105 # planted
 ENCODED = "p%40ss%2Fhunter2"

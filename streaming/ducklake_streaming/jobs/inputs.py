@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -44,7 +44,7 @@ def input_options(source: Input, job: Job) -> dict[str, str]:
             assert_never(other)
 
 
-def trigger_arguments(trigger: TriggerSetting) -> dict[str, object]:
+def trigger_arguments(trigger: TriggerSetting) -> dict[str, Any]:  # Any: a text or a flag, as the name has it
     """Return the arguments of `writeStream.trigger`."""
     if trigger.available_now:
         return {"availableNow": True}

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from ducklake_streaming.jobs.connector import jar_settings
 from ducklake_streaming.jobs.folders import is_local
+from ducklake_streaming.jobs.redaction import redaction_settings
 from ducklake_streaming.jobs.settings import Job
 from ducklake_streaming.session import make_session
 
@@ -33,6 +34,7 @@ def spark_settings(job: Job) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",  # a job's output is lines
         **jar_settings(job),
         **given,
+        **redaction_settings(job),
         _JVM_OPTIONS: options,
     }
 
