@@ -15,11 +15,37 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ducklake_streaming.cli import check, demo, offsets, run, tables
+from ducklake_streaming.cli import (
+    changes,
+    check,
+    consumers,
+    demo,
+    flush,
+    offsets,
+    read,
+    run,
+    snapshots,
+    status,
+    streams,
+    tables,
+)
 from ducklake_streaming.cli.errors import EXPECTED_ERRORS, ExitCode, exit_code_of, message_of
 
 PROGRAM = "ducklake-stream"
-COMMAND_MODULES = (check, demo, offsets, run, tables)
+COMMAND_MODULES = (  # in the order of the help
+    demo,
+    run,
+    check,
+    status,
+    tables,
+    snapshots,
+    read,
+    changes,
+    streams,
+    consumers,
+    offsets,
+    flush,
+)
 
 
 class Program(TyperGroup):

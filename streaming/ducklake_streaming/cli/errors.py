@@ -31,21 +31,18 @@ class CommandError(Exception):
 
 
 EXPECTED_ERRORS = (CommandError, DuckLakeError, OSError, typer.Abort, typer.TyperException)  # any other is a bug
-_USAGE = (errors.InvalidInput, errors.CatalogError, errors.ObjectNotFound)
-_DATA_LOSS = (errors.SnapshotsExpired, errors.LedgerBehind)
+_USAGE = (errors.CatalogError, errors.ObjectNotFound)  # what was named is not there
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """Return the code that an error ends the command with."""
+    """Return the code that an error ends the command with: that of a job, where it is an error of the lake."""
+    from ducklake_streaming.jobs import exit_codes  # noqa: PLC0415 # see the docstring of the package
+
     if isinstance(error, CommandError):
         return error.code
-    if isinstance(error, errors.StreamFenced):
-        return ExitCode.FENCED
-    if isinstance(error, _DATA_LOSS):
-        return ExitCode.DATA_LOSS
     if isinstance(error, typer.TyperException):
         return ExitCode(error.exit_code)
-    return ExitCode.USAGE if isinstance(error, _USAGE) else ExitCode.FAILED
+    return ExitCode.USAGE if isinstance(error, _USAGE) else ExitCode(exit_codes.exit_code_of(error))
 
 
 def message_of(error: BaseException) -> str:

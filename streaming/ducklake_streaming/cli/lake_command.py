@@ -53,6 +53,27 @@ class LakeAccess:
 
 def add_lake_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
     """Add a command that takes a `LakeAccess` first, then its own arguments and options."""
+    app.command(name)(_with_lake(command))
+
+
+def add_lake_group(app: typer.Typer, name: str, explanation: str, default: Callable[[LakeAccess], None]) -> typer.Typer:
+    """Add a group of commands and return it; without a command of it, the `default` is run."""
+    group = typer.Typer(help=explanation)
+    run = _with_lake(default)
+
+    def run_default(context: typer.Context, **given: Any) -> None:  # Any: see `_with_lake`
+        if context.invoked_subcommand is None:
+            run(**given)
+
+    own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    run_default.__signature__ = inspect.Signature([own, *_SHARED.values()])  # type: ignore[attr-defined] # likewise
+    group.callback(invoke_without_command=True)(run_default)
+    app.add_typer(group, name=name)
+    return group
+
+
+def _with_lake(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that has the shared options besides its own."""
 
     @wraps(command)
     def run(**given: Any) -> None:  # Any: typer has parsed each by its annotation
@@ -62,7 +83,7 @@ def add_lake_command(app: typer.Typer, name: str, command: Callable[..., None]) 
 
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     run.__signature__ = inspect.Signature([*own, *_SHARED.values()])  # type: ignore[attr-defined] # what inspect reads
-    app.command(name)(run)
+    return run
 
 
 def _shared_options(

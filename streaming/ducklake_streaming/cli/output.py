@@ -74,6 +74,21 @@ class Output:
         else:
             screen.print(empty)
 
+    def show_one(self, fields: Sequence[Field], row: Row) -> None:
+        """Show one row: as lines of a title and a value each."""
+        if self.as_json:
+            print(json_line(row))
+            return
+        make_screen().print(facts_table(fields, row))
+
+
+def facts_table(fields: Sequence[Field], row: Row) -> Table:
+    """Return one row as lines of a title and a value each."""
+    lines = [{"title": field.title, "value": field.show(row.get(field.key))} for field in fields]
+    table = make_table((Field("title", ""), Field("value", "")), lines)
+    table.show_header = False
+    return table
+
 
 def make_table(fields: Sequence[Field], rows: Iterable[Row]) -> Table:
     """Return a table of rich without lines: it can be read, copied and searched."""

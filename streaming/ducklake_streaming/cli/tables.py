@@ -1,15 +1,34 @@
-"""The command `tables`: which tables a lake has. It needs no Spark."""
+"""The command `tables`: which tables a lake has, how much is in them, and what columns one has. It needs no Spark."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ducklake_streaming.cli.completion import complete_table
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
-from ducklake_streaming.cli.output import Field
+from ducklake_streaming.cli.output import Field, Row
+from ducklake_streaming.cli.values import shown_count, shown_size
 
-FIELDS = (Field("table", "table"), Field("columns", "columns", is_number=True))
+if TYPE_CHECKING:
+    from ducklake_core import Table
+    from ducklake_core.model import TableTotals
+
+FIELDS = (
+    Field("table", "table"),
+    Field("rows", "rows", shown_count, is_number=True),
+    Field("files", "files", shown_count, is_number=True),
+    Field("file_bytes", "size", shown_size, is_number=True),
+    Field("inlined_rows", "inlined", shown_count, is_number=True),
+)
+COLUMN_FIELDS = (
+    Field("column", "column"),
+    Field("type", "type"),
+    Field("nulls", "nulls", lambda allowed: "yes" if allowed else "no"),
+    Field("comment", "comment"),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -19,12 +38,32 @@ def register(app: typer.Typer) -> None:
 
 def tables(
     access: LakeAccess,
-    at: Annotated[int | None, typer.Option(help="A snapshot id; by default the newest.")] = None,
+    table: Annotated[str | None, typer.Argument(help="Show its columns.", autocompletion=complete_table)] = None,
 ) -> None:
-    """Show the tables of a lake.
+    """Show the tables of a lake, or the columns of one.
 
     Example: `ducklake-stream tables --catalog sqlite:///lake.sqlite`
     """
     with access.lake() as lake:
-        rows = [{"table": table.name, "columns": len(table.version.columns)} for table in lake.tables(at)]
-    access.output.show(FIELDS, rows, empty="no tables")
+        if table is None:
+            access.output.show(FIELDS, map(_row, lake.totals().tables), empty="no tables")
+        else:
+            access.output.show(COLUMN_FIELDS, _columns(lake.table(table)))
+
+
+def _row(table: TableTotals) -> Row:
+    return {
+        "table": table.name,
+        "rows": table.rows,
+        "files": table.files,
+        "file_bytes": table.file_bytes,
+        "inlined_rows": table.inlined.rows,
+    }
+
+
+def _columns(table: Table) -> Iterator[Row]:
+    from ducklake_core.spec.types import type_text  # noqa: PLC0415 # see the docstring of the package
+
+    for column in table.version.columns:
+        type_ = type_text(column)
+        yield {"column": column.name, "type": type_, "nulls": column.nulls_allowed, "comment": column.comment}

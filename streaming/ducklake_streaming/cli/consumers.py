@@ -1,0 +1,86 @@
+"""The commands `consumers`: who reads changes of tables, how far behind, and how one is forgotten. No Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ducklake_streaming.cli.errors import CommandError, ExitCode
+from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, add_lake_group
+from ducklake_streaming.cli.output import Field, Row
+from ducklake_streaming.cli.values import shown_age, shown_count
+
+if TYPE_CHECKING:
+    from ducklake_core import Lake
+    from ducklake_core.model import LakeTotals
+
+FIELDS = (
+    Field("consumer", "consumer"),
+    Field("table", "table"),
+    Field("snapshot", "has read", is_number=True),
+    Field("lag_snapshots", "behind", shown_count, is_number=True),
+    Field("age_seconds", "heard of", shown_age, is_number=True),
+    Field("expired", "expired", lambda expired: "yes" if expired else "no"),
+)
+_WARNING = """\
+Consumer '{name}' has read up to snapshot {snapshot}. Forgetting it lets snapshots expire that it has not read: if it
+reads again after that, its query is refused (SnapshotsExpired), or goes on without them where it may lose data.
+A query that runs now registers itself again. Its checkpoint is not touched."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = add_lake_group(app, "consumers", "Show who reads changes of tables, and forget one.", list_consumers)
+    add_lake_command(group, "list", list_consumers)
+    add_lake_command(group, "forget", forget_consumer)
+
+
+def list_consumers(access: LakeAccess) -> None:
+    """Show the readers of change feeds that have a `consumerId`, and how many snapshots they are behind.
+
+    Example: `ducklake-stream consumers list`
+    """
+    with access.lake() as lake:
+        rows = consumer_rows(lake, lake.totals(), datetime.now(UTC))
+    access.output.show(FIELDS, rows, empty="no consumers")
+
+
+def forget_consumer(
+    access: LakeAccess,
+    consumer: Annotated[str, typer.Argument(help="Its name: the `consumerId` of the reader.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a consumer, so that it holds back no expiry of snapshots any more.
+
+    Example: `ducklake-stream consumers forget silver`
+    """
+    with access.lake() as lake:
+        known = {one.name: one for one in lake.consumers()}
+        if consumer not in known:
+            raise CommandError(
+                f"there is no consumer '{consumer}'; there are {', '.join(known) or 'none'}", ExitCode.USAGE
+            )
+        if not yes:
+            typer.echo(_WARNING.format(name=consumer, snapshot=known[consumer].snapshot_id), err=True)
+            typer.confirm(f"Forget consumer '{consumer}'?", abort=True, err=True)
+        lake.forget_consumer(consumer)
+    typer.echo(f"consumer '{consumer}' is forgotten; it had read up to {known[consumer].snapshot_id}", err=True)
+
+
+def consumer_rows(lake: Lake, totals: LakeTotals, now: datetime) -> list[Row]:
+    """Return what is shown of each consumer."""
+    names = {table.table_uuid: table.name for table in totals.tables}
+    return [
+        {
+            "consumer": one.name,
+            "table": names.get(one.table_uuid, "(dropped)"),
+            "snapshot": one.snapshot_id,
+            "lag_snapshots": totals.head.snapshot_id - one.snapshot_id,
+            "age_seconds": round((now - one.updated_at).total_seconds(), 1),
+            "expired": one.expires_at is not None and one.expires_at <= now,
+        }
+        for one in lake.consumers()
+    ]

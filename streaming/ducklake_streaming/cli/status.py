@@ -1,0 +1,132 @@
+"""The command `status`: the screen that an operator opens first. It needs no Spark."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
+from ducklake_streaming.cli.lake_state import LAG_FIELDS, LAKE_FIELDS, LakeState, Section, json_rows, read_state
+from ducklake_streaming.cli.output import facts_table, json_line, make_screen, make_table
+
+if TYPE_CHECKING:
+    from ducklake_core import Lake
+    from ducklake_streaming.jobs.job_file import LoadedJob
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add_lake_command(app, "status", status)
+
+
+def status(
+    access: LakeAccess,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds from one look to the next, with --watch.")] = 2.0,
+    small_file: Annotated[str, typer.Option(help="Files below this are small.")] = "16MB",
+    job: Annotated[
+        Path | None, typer.Option(help="A job file: the lake is its lake, and lag in Kafka is shown.")
+    ] = None,
+) -> None:
+    """Show what a lake holds and what its streams do: last batches, inlined rows, files, snapshots, who is behind.
+
+    It only reads: a role that may not write can ask. Ctrl-C ends --watch with code 130.
+
+    Example: `ducklake-stream status --watch`
+    """
+    small_bytes = _size(small_file)
+    loaded = None if job is None else _load(job)
+    named = access if loaded is None else _lake_of(loaded, access)
+    with named.lake() as lake:
+
+        def look() -> LakeState:
+            return _read(lake, small_bytes, loaded)
+
+        if not watch:
+            _show(look(), as_json=access.output.as_json)
+        elif access.output.as_json or not sys.stdout.isatty():
+            while True:
+                _show(look(), as_json=access.output.as_json)
+                sys.stdout.flush()
+                time.sleep(interval)
+        else:
+            _watch(look, interval)
+
+
+def _read(lake: Lake, small_bytes: int, loaded: LoadedJob | None) -> LakeState:
+    state = read_state(lake, small_bytes, datetime.now(UTC))
+    if loaded is None:
+        return state
+    from ducklake_streaming.cli.job_lag import lag_rows  # noqa: PLC0415 # it imports a client of Kafka
+
+    rows = list(lag_rows(loaded, state.streams, _ASK_KAFKA_SECONDS))
+    lag = Section("lag", "Behind Kafka, in records", LAG_FIELDS, rows, "no pipeline reads Kafka")
+    return replace(state, sections=(*state.sections, lag))
+
+
+_ASK_KAFKA_SECONDS = 5.0
+
+
+def _watch(look: Callable[[], LakeState], interval: float) -> None:
+    """Show the state again and again in one place; a catalog that is away is said there, too."""
+    from rich.live import Live  # noqa: PLC0415 # see the docstring of the package
+
+    from ducklake_core.errors import CatalogUnavailable  # noqa: PLC0415 # likewise
+
+    with Live(console=make_screen(), screen=True, auto_refresh=False) as live:
+        while True:
+            try:
+                shown = _rendered(look())
+            except CatalogUnavailable as error:
+                shown = Text(str(error), style="red")
+            live.update(shown, refresh=True)
+            time.sleep(interval)
+
+
+def _show(state: LakeState, *, as_json: bool) -> None:
+    if as_json:
+        for row in json_rows(state):
+            print(json_line(row))
+    else:
+        make_screen().print(_rendered(state))
+
+
+def _rendered(state: LakeState) -> RenderableType:
+    parts: list[RenderableType] = [facts_table(LAKE_FIELDS, state.lake)]
+    for section in state.sections:
+        parts += ["", Text(section.title, style="bold cyan")]
+        parts.append(make_table(section.fields, section.rows) if section.rows else Text(section.empty, style="dim"))
+    return Group(*parts)
+
+
+def _size(text: str) -> int:
+    from ducklake_core.spec.quantities import parse_size  # noqa: PLC0415 # see the docstring of the package
+
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"'{text}' is not {error}", param_hint="--small-file") from None
+
+
+def _load(job: Path) -> LoadedJob:
+    from ducklake_streaming.jobs.job_file import load_job  # noqa: PLC0415 # see the docstring of the package
+
+    return load_job(job)
+
+
+def _lake_of(loaded: LoadedJob, access: LakeAccess) -> LakeAccess:
+    """Return the lake of a job file, unless one is named by --catalog or the environment."""
+    if access.catalog:
+        return access
+    catalog = loaded.job.catalog
+    return replace(access, catalog=catalog.url, metadata_schema=catalog.metadata_schema)
