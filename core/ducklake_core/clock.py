@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias
 
 Now: TypeAlias = Callable[[], datetime]  # tells the time of day, in UTC
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+utc_now: Now = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True, slots=True)

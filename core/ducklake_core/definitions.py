@@ -5,6 +5,7 @@ A definition holds as long as the lake's schema version: `at_head` keeps it for 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 from ducklake_core.catalog import queries, reader
@@ -13,9 +14,23 @@ from ducklake_core.catalog.options import options_of
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableId, TableVersion
-from ducklake_core.spec.names import fold, nearest_name
+from ducklake_core.spec.inlined import find_uninlinable, find_unreadable
+from ducklake_core.spec.names import fold, nearest_name, split_table_name, table_key
 from ducklake_core.spec.options import Options, TableOptions
 from ducklake_core.spec.rows import MetadataRow, SnapshotRow, ViewRow
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """A table, and what every write asks of its definition and options: worked out once.
+
+    `is_inlinable`: the catalog can hold its rows. `can_inline`: and DuckDB can read them there.
+    """
+
+    version: TableVersion
+    options: TableOptions
+    is_inlinable: bool
+    can_inline: bool
 
 
 class Definitions:
@@ -28,6 +43,7 @@ class Definitions:
         self.options = options
         self._found: dict[tuple[str, str], TableVersion] = {}
         self._schemas: list[SchemaVersion] | None = None
+        self._known: dict[tuple[str, str], KnownTable] = {}
         self._table_options: dict[tuple[SchemaId, TableId], TableOptions] = {}
 
     @classmethod
@@ -44,6 +60,8 @@ class Definitions:
 
     def _keep(self, known: Definitions) -> None:
         self._found, self._schemas = known._found, known._schemas  # of the same class
+        if known.options == self.options:
+            self._known, self._table_options = known._known, known._table_options
 
     def find_table(self, schema_name: str, table_name: str) -> TableVersion | None:
         """Return the table of that name, regardless of case, None when there is none."""
@@ -55,6 +73,23 @@ class Definitions:
                 return None
             self._found[key] = found
         return self._found[key]
+
+    def known_table(self, name: str) -> KnownTable | None:
+        """Return the table of a name such as `schema.table`, with what its writers need; None when there is none."""
+        key = table_key(name)
+        known = self._known.get(key)
+        if known is None:
+            found = self.find_table(*split_table_name(name))
+            known = None if found is None else self.describe(found)
+            if known is not None:
+                self._known[key] = known
+        return known
+
+    def describe(self, table: TableVersion) -> KnownTable:
+        """Return a table, be it created already or not, with what its writers need."""
+        is_inlinable = find_uninlinable(table.columns, self.database.dialect.inlined_rules) is None
+        can_inline = is_inlinable and find_unreadable(table.columns) is None
+        return KnownTable(table, self.options_of(table), is_inlinable, can_inline)
 
     def tables(self) -> list[TableVersion]:
         at = self.snapshot.snapshot_id

@@ -164,14 +164,13 @@ class TableVersion:
     comment: str | None = None
     inlined_tables: tuple[InlinedTable, ...] = ()
     begin_snapshot: SnapshotId = SnapshotId(0)  # the one that created the table, whatever its name was
+    qualified_name: str = field(init=False, repr=False, compare=False)
+    newest_inlined_table: InlinedTable | None = field(init=False, repr=False, compare=False)
 
-    @property
-    def qualified_name(self) -> str:
-        return f"{self.schema_name}.{self.name}"
-
-    @property
-    def newest_inlined_table(self) -> InlinedTable | None:
-        return max(self.inlined_tables, key=lambda t: t.schema_version, default=None)
+    def __post_init__(self) -> None:
+        newest = max(self.inlined_tables, key=lambda t: t.schema_version, default=None)
+        object.__setattr__(self, "qualified_name", f"{self.schema_name}.{self.name}")
+        object.__setattr__(self, "newest_inlined_table", newest)
 
     def column(self, name: str) -> Column | None:
         """Find a top-level column by name, regardless of case."""

@@ -20,10 +20,10 @@ from ducklake_core.files.delete_files import (
 )
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import DataFile, DataFileId, NewDataFile, NewDeleteFile, SnapshotId, TableVersion
+from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.staged import (
     InlinedEnd,
     InlinedFileDeletes,
-    InlinedRows,
     ReplacedDeletes,
     RestatedBounds,
     StagedTable,
@@ -53,12 +53,13 @@ class AddedCount:
 
 @dataclass(slots=True)
 class PendingTable:
-    """One table of a transaction. `after` None: dropped."""
+    """One table of a transaction. `after` None: dropped. `is_inlinable`, `can_inline`: see `KnownTable`."""
 
     before: TableVersion | None
     after: TableVersion | None
     options: TableOptions
     is_inlinable: bool = False
+    can_inline: bool = False
     added: list[AddedRows] = field(default_factory=list)
     files: list[NewDataFile] = field(default_factory=list)
     lent: set[str] = field(default_factory=set)  # paths of files that whoever wrote them removes
@@ -113,8 +114,8 @@ class PendingTable:
         )
         for file, positions in self.deleted.values():
             writes = self._with_deletes(writes, storage, data_path, file, positions, snapshot_id)
-        inlines = self.is_inlinable and self.options.row_limit > 0
-        return StagedTable(self.before, self.after, writes, inlines, tuple(self.restated))
+        is_inlined = self.is_inlinable and self.options.row_limit > 0
+        return StagedTable(self.before, self.after, writes, is_inlined, tuple(self.restated))
 
     def _inlined_rows(self) -> list[InlinedRows]:
         fresh = [a.rows for a in self.added if a.row_ids is None and a.rows.num_rows]

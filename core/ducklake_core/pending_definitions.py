@@ -6,13 +6,13 @@ Runs on the driver. What the transaction creates has provisional ids, negative o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 from uuid6 import uuid7
 
-from ducklake_core.definitions import Definitions
+from ducklake_core.definitions import Definitions, KnownTable
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
@@ -20,25 +20,24 @@ from ducklake_core.model import SchemaId, SchemaVersion, SortKey, TableId, Table
 from ducklake_core.partition_advice import warn_of_repeats
 from ducklake_core.pending import PendingTable
 from ducklake_core.plan import definition
-from ducklake_core.spec.inlined import find_uninlinable
-from ducklake_core.spec.names import check_name, fold, split_table_name
+from ducklake_core.spec.names import check_name, fold, split_table_name, table_key
 from ducklake_core.spec.paths import directory_name, join_path
 from ducklake_core.spec.types import build_columns
 
 TableSchema: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 
 
+@dataclass(slots=True)
 class PendingDefinitions:
     """What a transaction finds and defines. `tables`: those that it has touched, by their ids; dropped ones, too."""
 
-    def __init__(self, base: Definitions, storage: Storage) -> None:
-        self.base = base
-        self._storage = storage
-        self.tables: dict[TableId, PendingTable] = {}
-        self.created_schemas: list[SchemaVersion] = []
-        self.dropped_schemas: list[SchemaVersion] = []
-        self._names: dict[tuple[str, str], TableId] = {}
-        self._last_id = -1
+    base: Definitions
+    storage: Storage
+    tables: dict[TableId, PendingTable] = field(default_factory=dict)
+    created_schemas: list[SchemaVersion] = field(default_factory=list)
+    dropped_schemas: list[SchemaVersion] = field(default_factory=list)
+    _names: dict[tuple[str, str], TableId] = field(default_factory=dict)
+    _last_id: int = -1
 
     def next_id(self) -> int:
         """Return a provisional id."""
@@ -85,17 +84,17 @@ class PendingDefinitions:
 
     def table(self, name: str) -> PendingTable:
         """Return a table as the transaction sees it; raise ObjectNotFound."""
-        schema_name, table_name = split_table_name(name)
-        table_id = self._names.get(_key(schema_name, table_name))
+        key = table_key(name)
+        table_id = self._names.get(key)
         if table_id is not None:
             pending = self.tables[table_id]
             if pending.after is None:
                 raise ObjectNotFound(f"table '{name}' was dropped in this transaction", name=name)
             return pending
-        table = self.base.find_table(schema_name, table_name)
-        if table is None or table.table_id in self.tables:
+        known = self.base.known_table(name)
+        if known is None or known.version.table_id in self.tables:
             raise self.base.table_not_found(name)
-        return self._load(table)
+        return self._register(key, known, known.version)
 
     def create_table(
         self,
@@ -116,7 +115,7 @@ class PendingDefinitions:
             table = self.partitioned(table, partition_by)
         if sorted_by:
             table = definition.set_sort_order(table, sorted_by, self.next_id())
-        self._register(None, definition.set_comment(table, comment))
+        self._register(table_key(name), self.base.describe(definition.set_comment(table, comment)), None)
 
     def drop_table(self, name: str) -> None:
         self._drop(self.table(name))
@@ -140,7 +139,8 @@ class PendingDefinitions:
                 f"cannot alter '{name}' after adding rows to it in the same transaction: alter it first, then add"
             )
         pending.after = change(pending.table)
-        pending.is_inlinable = self._is_inlinable(pending.table)
+        known = self.base.describe(pending.after)
+        pending.is_inlinable, pending.can_inline = known.is_inlinable, known.can_inline
 
     def partitioned(self, table: TableVersion, partition_by: Sequence[str]) -> TableVersion:
         partitioned = definition.set_partitioning(table, partition_by, self.next_id())
@@ -148,19 +148,18 @@ class PendingDefinitions:
         return partitioned
 
     def _load(self, table: TableVersion) -> PendingTable:
-        return self.tables.get(table.table_id) or self._register(table, table)
+        pending = self.tables.get(table.table_id)
+        return pending or self._register(_key(table.schema_name, table.name), self.base.describe(table), table)
 
-    def _register(self, before: TableVersion | None, after: TableVersion) -> PendingTable:
-        pending = PendingTable(before, after, self.base.options_of(after), self._is_inlinable(after))
-        self.tables[after.table_id] = pending
-        self._names[_key(after.schema_name, after.name)] = after.table_id
+    def _register(self, key: tuple[str, str], known: KnownTable, before: TableVersion | None) -> PendingTable:
+        table = known.version
+        pending = PendingTable(before, table, known.options, known.is_inlinable, known.can_inline)
+        self.tables[table.table_id] = pending
+        self._names[key] = table.table_id
         return pending
 
-    def _is_inlinable(self, table: TableVersion) -> bool:
-        return find_uninlinable(table.columns, self.base.database.dialect.inlined_rules) is None
-
     def _drop(self, pending: PendingTable) -> None:
-        WrittenFiles(self._storage, pending.written_paths()).remove()
+        WrittenFiles(self.storage, pending.written_paths()).remove()
         table = pending.table
         if pending.before is None:
             del self.tables[table.table_id]

@@ -34,7 +34,7 @@ from ducklake_core.read.listing import Listing, list_table
 from ducklake_core.read.positions import RowPositions
 from ducklake_core.read.request import RowRequest
 from ducklake_core.read.rows import matches
-from ducklake_core.spec.inlined import find_unreadable, find_unstorable
+from ducklake_core.spec.inlined import find_unstorable
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.types import arrow_type
 
@@ -63,7 +63,8 @@ class RowWriter:
         inline_bytes: int = INLINE_BYTES,
     ) -> None:
         """Add rows: few of them as catalog rows, more as files. `inline_rows` None: the table's own limit."""
-        rows = conform(data, pending.table.columns, pending.table.qualified_name, fill_missing=fill_missing)
+        table = pending.table
+        rows = conform(data, table.columns, table.qualified_name, fill_missing=fill_missing)
         if rows.num_rows:
             row_limit = pending.options.row_limit if inline_rows is None else inline_rows
             self.add(pending, rows, None, row_limit, inline_bytes)
@@ -127,17 +128,11 @@ class RowWriter:
         self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None, row_limit: int, byte_limit: int
     ) -> None:
         is_small = rows.num_rows <= row_limit and rows.nbytes + pending.added_bytes <= byte_limit
-        if is_small and self._can_inline(pending, rows):
+        rules = self.database.dialect.inlined_rules
+        if is_small and pending.can_inline and find_unstorable(rows, pending.table.columns, rules) is None:
             pending.added.append(AddedRows(rows, row_ids))
         else:
             pending.files += self._write(pending, rows, row_ids)
-
-    def _can_inline(self, pending: PendingTable, rows: pa.Table) -> bool:
-        """Tell whether the catalog can hold these rows so that DuckDB reads them; else they go to a file."""
-        columns = pending.table.columns
-        if not pending.is_inlinable or find_unreadable(columns) is not None:
-            return False
-        return find_unstorable(rows, columns, self.database.dialect.inlined_rules) is None
 
     def _write(self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None) -> Sequence[NewDataFile]:
         table = pending.table

@@ -135,8 +135,10 @@ class Transaction:
 
     def _remove_superseded(self, snapshot_id: SnapshotId) -> None:
         """Remove delete files that were written for ids which other commits took."""
-        paths = [path for pending in self._pending.tables.values() for path in pending.superseded_paths(snapshot_id)]
-        WrittenFiles(self._lake.storage, paths).remove()
+        deleted = [pending for pending in self._pending.tables.values() if pending.deleted]
+        paths = [path for pending in deleted for path in pending.superseded_paths(snapshot_id)]
+        if paths:
+            WrittenFiles(self._lake.storage, paths).remove()
 
     def _stage(self, snapshot_id: SnapshotId) -> Staged:
         """Return everything to be committed as a value, its delete files written for a snapshot id."""
@@ -145,7 +147,7 @@ class Transaction:
         )
         tables = tuple(t for t in tables if not (t.before is None and t.after is None))
         schemas = tuple(self._pending.created_schemas), tuple(self._pending.dropped_schemas)
-        return Staged(self.base, tables, *schemas, self._info, self._epoch, snapshot_id)
+        return Staged(self._definitions.snapshot, tables, *schemas, self._info, self._epoch, snapshot_id)
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""

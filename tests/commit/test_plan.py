@@ -21,8 +21,9 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
-from ducklake_core.plan.commit import CommitPlan, HeadState, plan_commit
-from ducklake_core.plan.staged import InlinedRows, Staged, StagedTable, TableWrites
+from ducklake_core.plan.commit_plan import CommitPlan, HeadState, plan_commit
+from ducklake_core.plan.inlined_rows import InlinedRows
+from ducklake_core.plan.staged import Staged, StagedTable, TableWrites
 from ducklake_core.plan.writes import CreateInlinedTable, InsertInlined, InsertRows, UpdateRows
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

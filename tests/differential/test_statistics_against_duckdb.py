@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
-from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.inlined_rows import inlined_stats
 from ducklake_core.plan.statistics import merge_table_stats
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import build_column, build_columns

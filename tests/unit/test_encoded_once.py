@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ducklake_core.catalog.inlined_store import encoded_once
 from ducklake_core.model import Column, ColumnId
-from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.inlined_rows import InlinedRows
 
 COLUMNS = (Column(ColumnId(1), "id", "int64"),)
 

@@ -24,7 +24,7 @@ from ducklake_core.model import (
 )
 from ducklake_core.plan.filter_arrow import to_arrow
 from ducklake_core.plan.filter_sql import parse_filter
-from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.inlined_rows import inlined_stats
 from ducklake_core.plan.pruning import may_match
 from ducklake_core.spec.partition import partition_values
 from ducklake_core.spec.types import build_columns, scalar_arrow_type

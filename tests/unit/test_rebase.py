@@ -22,7 +22,8 @@ from ducklake_core.model import (
     TableId,
     TableVersion,
 )
-from ducklake_core.plan.commit import HeadState
+from ducklake_core.plan.commit_plan import HeadState
+from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.rebase import (
     Changes,
     Drift,
@@ -35,7 +36,7 @@ from ducklake_core.plan.rebase import (
     needs_changes,
     rebase,
 )
-from ducklake_core.plan.staged import InlinedEnd, InlinedRows, ReplacedDeletes, Staged, StagedTable, TableWrites
+from ducklake_core.plan.staged import InlinedEnd, ReplacedDeletes, Staged, StagedTable, TableWrites
 
 COLUMNS = (Column(ColumnId(1), "id", "int64"),)
 TABLE = TableVersion(

@@ -14,7 +14,7 @@ from ducklake_core.catalog.postgres import encode, encode_small
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column, ColumnId, TableColumnStats, TableStats
-from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.inlined_rows import inlined_stats
 from ducklake_core.plan.small_stats import is_covered, small_stats
 from ducklake_core.plan.statistics import merge_table_stats
 from ducklake_core.spec.inlined import inlined_type

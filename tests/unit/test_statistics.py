@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, TableColumnStats, TableStats
-from ducklake_core.plan.inlined_stats import inlined_stats
+from ducklake_core.plan.inlined_rows import inlined_stats
 from ducklake_core.plan.order import key_of_text
 from ducklake_core.plan.statistics import changed_stats, merge_table_stats
 from ducklake_core.spec.text import from_text, to_text

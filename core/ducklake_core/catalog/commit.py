@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.model import LedgerEntry, Snapshot, SnapshotId
@@ -66,9 +66,6 @@ class Commit:
         """Tell whether no snapshot has its files, nor may have: it has failed, or its epoch was committed before."""
         return not self.in_doubt and (self.result is None or self.result.replayed)
 
-    def begin_attempt(self) -> None:
-        self.attempts += 1
-
     def stage(self, snapshot_id: SnapshotId) -> None:
         """Make its files those of a snapshot id; they are written while no transaction is open."""
         if self.stage_for is not None:
@@ -99,7 +96,3 @@ class Commit:
         if self.unconfirmed and all(attempt.is_until(head) for attempt in self.unconfirmed):
             self.unconfirmed.clear()
             self.in_doubt = False
-
-    def end(self, result: CommitResult) -> CommitResult:
-        self.result = result if self.attempts == 1 else replace(result, attempts=self.attempts)
-        return self.result

@@ -30,7 +30,7 @@ from ducklake_core.errors import (
 )
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableVersion
 from ducklake_core.observe import LOG_RECORDER, CommitMade, EpochReplayed, Event, Recorder
-from ducklake_core.plan.commit import CommitPlan, HeadState, plan_commit
+from ducklake_core.plan.commit_plan import CommitPlan, HeadState, plan_commit
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.plan.rebase import (
     Changes,
@@ -78,11 +78,12 @@ class Committer:
 
     def _attempt(self, commit: Commit) -> CommitResult:
         """Try once; where files must name another snapshot than they do, write those and look at the head again."""
-        commit.begin_attempt()
+        commit.attempts += 1
         for _ in range(_MAX_STAGINGS):
             outcome = self._in_transaction(commit)
             if isinstance(outcome, CommitResult):
-                return commit.end(outcome)
+                commit.result = replace(outcome, attempts=commit.attempts)
+                return commit.result
             commit.stage(outcome.snapshot_id)
         raise ContentionError(
             f"others committed to catalog '{self.database.url.shown}' whenever delete files had been written for the "
@@ -174,7 +175,7 @@ def _send_bulk_rows(session: Session, plan: CommitPlan) -> CommitPlan | None:
     id to another has sent them in vain. Few rows travel behind the snapshot's row instead.
     """
     store, inlined = session.dialect.inlined, (w for w in plan.rows if isinstance(w, InsertInlined))
-    bulk = [w for w in inlined if not store.takes_by_statement(session, w.row_count)]
+    bulk = [w for w in inlined if not store.takes_by_statement(session, len(w.row_ids))]
     if not bulk:
         return plan
     rest = replace(plan, rows=tuple(w for w in plan.rows if w not in bulk))
@@ -216,6 +217,8 @@ def _find_committed(session: Session, commit: Commit, basis: CommitBasis) -> Com
 
 def _find_landed(session: Session, commit: Commit, head: Snapshot) -> CommitResult | None:
     """Return the snapshot of an attempt whose COMMIT has landed; None when another has its id, or no one so far."""
+    if not commit.unconfirmed:
+        return None
     for attempt in commit.unconfirmed:
         if attempt.snapshot is None or not attempt.is_until(head):
             continue

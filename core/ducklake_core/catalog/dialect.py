@@ -44,11 +44,6 @@ class CatalogDialect:
     inlined_rules: InlinedRules
     inlined: InlinedStore
 
-    @property
-    def takes_guards(self) -> bool:
-        """Whether the head may be assumed: the database itself says so when it is another."""
-        return self.errors.is_stale_assumption is not None
-
     def is_stale_assumption(self, error: BaseException) -> bool:
         """Tell whether a commit has failed because the head is another than was assumed."""
         return self.errors.is_stale_assumption is not None and self.errors.is_stale_assumption(error)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import LedgerEntry, Snapshot, TableId, TableStats
-from ducklake_core.plan.commit import CommitPlan, HeadState
+from ducklake_core.plan.commit_plan import CommitPlan, HeadState
 from ducklake_core.plan.epochs import is_next
 from ducklake_core.plan.staged import Staged
 
@@ -69,12 +69,12 @@ def last_commit_after(
         return LastCommit(new, {}, entry)
     touched = {table.newest.table_id for table in staged.tables}  # a flush writes statistics, too
     others = {i: stats for i, stats in known.items() if i not in touched} if len(known) < _MOST_TABLES else {}
-    return LastCommit(new, others | plan.new_stats, entry)
+    return LastCommit(new, others | {change.table.table_id: change.new for change in plan.stats_changes}, entry)
 
 
 def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis | None:
     """Return what our last commit left behind, if rows can be added to it in one round trip; None: read the head."""
-    if last is None or not last.stats or not session.dialect.takes_guards:
+    if last is None or not last.stats or session.dialect.errors.is_stale_assumption is None:
         return None
     head, table_ids = last.head, _changed_tables(staged)
     is_later = head.snapshot_id >= staged.base.snapshot_id and head.schema_version == staged.base.schema_version
@@ -110,7 +110,7 @@ def read_head(session: Session, staged: Staged, last: LastCommit | None) -> Comm
         statements.append(ledger.entry_query(session, staged.epoch.stream))
     heads, *results = session.run(statements, while_waiting=lambda: _work_ahead(session, staged))
     snapshots = reader.head_and_base_of(queries.head_and_base(session.tables).named(heads))
-    stats = _stats_of(session, missing, results)
+    stats = _stats_of(session, missing, results) if missing else {}
     if len(missing) < len(table_ids):
         is_same = last is not None and last.head == snapshots[0]
         stats.update({i: s for i, s in known.items() if i in table_ids} if is_same else _read_stats(session, table_ids))

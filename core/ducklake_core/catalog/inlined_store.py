@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Table
 from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
-from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
 
 if TYPE_CHECKING:

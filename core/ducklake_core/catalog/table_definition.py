@@ -59,14 +59,15 @@ def definition_of(row: TableRow, found: DefinitionRows, snapshot: SnapshotId, da
     columns = columns_at(found.columns, snapshot, table.qualified_name)
     if not columns:
         raise CorruptCatalog(f"table '{table.qualified_name}' has no live column at snapshot {snapshot}")
+    columns = _with_comments(columns, found.column_tags, snapshot)
     return replace(
         table,
-        columns=_with_comments(columns, found.column_tags, snapshot),
+        columns=columns,
         next_column_id=max(r.column_id for r in found.columns) + 1,
         partitioning=_partitioning_at(found, snapshot),
         sort_order=_sort_order_at(found, snapshot),
         comment=next((r.value for r in found.tags if r.key == "comment" and _is_live(r, snapshot)), None),
-        inlined_tables=_inlined_tables(found, row.begin_snapshot, table.qualified_name),
+        inlined_tables=_inlined_tables(found, row.begin_snapshot, table.qualified_name, columns),
         # Expiry removes the row of a name that the table had before, but none of its columns.
         begin_snapshot=min(r.begin_snapshot for r in found.columns),
     )
@@ -153,13 +154,16 @@ def _sort_order_at(found: DefinitionRows, snapshot: SnapshotId) -> SortOrder | N
     return SortOrder(live[-1], tuple(keys))
 
 
-def _inlined_tables(found: DefinitionRows, table_begin: SnapshotId, name: str) -> tuple[InlinedTable, ...]:
+def _inlined_tables(
+    found: DefinitionRows, table_begin: SnapshotId, name: str, newest: tuple[Column, ...]
+) -> tuple[InlinedTable, ...]:
     begins = {r.schema_version: r.begin_snapshot for r in found.schema_versions}
     tables = []
     for row in sorted(found.inlined_tables, key=lambda r: r.schema_version):
         # A table made lazily by an insert has no schema version of its own: the definition of the newest one before it.
         begin = max((b for v, b in begins.items() if v <= row.schema_version), default=table_begin)
         columns = columns_at(found.columns, begin, name)
+        columns = newest if columns == newest else columns  # what is derived of them is derived once
         partitioning = _partitioning_at(found, begin)
         tables.append(InlinedTable(row.table_name, row.schema_version, columns, partitioning=partitioning))
     return tuple(tables)

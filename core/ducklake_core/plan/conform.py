@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,12 +29,14 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     `fill_missing` gives columns that the data lacks their defaults, and fields of structs null; else they are an error.
     A text that is no UTF-8, which no reader could read again, is InvalidInput that names column and row.
     """
-    others = _other_types(tuple(columns), data.schema)
-    if others is not None:
-        for place in others:
+    alike = _same_names(tuple(columns), data.schema)
+    if alike is not None:
+        for place in alike.of_other_types:
             array = conform_column(data.column(place), columns[place], table_name, fill_missing=fill_missing)
             data = data.set_column(place, columns[place].name, array)
-        _refuse_values(data, columns, table_name)
+        for place in alike.checked:
+            _refuse_impossible(data.column(place), columns[place], table_name)
+            _refuse_nulls(data.column(place), columns[place], table_name)
         refuse_invalid_text(data, table_name)
         return data
     found = _match_names(data.column_names, columns, table_name)
@@ -58,31 +61,27 @@ def conform(data: pa.Table, columns: Sequence[Column], table_name: str, *, fill_
     return fitted
 
 
+class _SameNames(NamedTuple):
+    """What to do with data that has the table's columns, in its order, by their places."""
+
+    of_other_types: tuple[int, ...]
+    checked: tuple[int, ...]  # whose values must be looked at even when the types are the table's
+
+
 @per_object_while_same(pa.Schema.equals)
-def _other_types(columns: tuple[Column, ...], schema: pa.Schema) -> tuple[int, ...] | None:
-    """Return which columns of the data have another type than the table's; None when they have other names."""
+def _same_names(columns: tuple[Column, ...], schema: pa.Schema) -> _SameNames | None:
+    """Return what to do with data of a schema; None when it has other names than the table, or another order."""
     wanted = _schema_of(columns)
     if schema.names != wanted.names:
         return None
     types = zip(schema.types, wanted.types, strict=True)
-    return tuple(index for index, (one, other) in enumerate(types) if one != other)
+    others = tuple(index for index, (one, other) in enumerate(types) if one != other)
+    return _SameNames(others, tuple(i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c)))
 
 
 @per_object
 def _schema_of(columns: tuple[Column, ...]) -> pa.Schema:
     return arrow_schema(columns)
-
-
-@per_object
-def _checked(columns: tuple[Column, ...]) -> tuple[int, ...]:
-    """Return the columns whose values must be looked at even when the types are the table's."""
-    return tuple(i for i, c in enumerate(columns) if not c.nulls_allowed or _checks(c))
-
-
-def _refuse_values(data: pa.Table, columns: Sequence[Column], table_name: str) -> None:
-    for index in _checked(tuple(columns)):
-        _refuse_impossible(data.column(index), columns[index], table_name)
-        _refuse_nulls(data.column(index), columns[index], table_name)
 
 
 def conform_column(

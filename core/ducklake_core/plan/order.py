@@ -69,10 +69,6 @@ def _order_of(type_: str) -> _Order:
     return _ORDERS.get(type_) or (_DECIMAL if kind_of(type_) is Kind.DECIMAL else _BY_TEXT)
 
 
-def _same(value: Any) -> Key:  # Any: what is its own key
-    return value
-
-
 def _float_text_key(text: str) -> tuple[bool, float]:
     return float_key(float(text))
 
@@ -104,20 +100,20 @@ def _uuid_text(value: bytes) -> str:
 
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_BY_TEXT = _Order(_same)  # code points compare as their UTF-8 bytes do
+_BY_TEXT = _Order(str)  # code points compare as their UTF-8 bytes do
 _DECIMAL = _Order(_decimal_text_key)
 _ORDERS: Mapping[str, _Order] = {
-    "boolean": _Order(parse_boolean, _same),
-    **dict.fromkeys((f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), _Order(int, _same)),
+    "boolean": _Order(parse_boolean, int),
+    **dict.fromkeys((f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), _Order(int, int)),
     **dict.fromkeys(("int128", "uint128"), _Order(int)),
     "float32": _Order(_float_text_key),  # whose shortest text is another float64 than its value
     "float64": _Order(_float_text_key, float_key),
-    "date": _Order(temporal.parse_date, _same),
+    "date": _Order(temporal.parse_date, int),
     "time": _Order(_time_text_key, lambda ticks: ticks * 1000),
-    "time_ns": _Order(_time_text_key, _same),
+    "time_ns": _Order(_time_text_key, int),
     "timestamp_s": _Order(_moment_text_key, partial(_moment_key, nanoseconds=10**9)),
     "timestamp_ms": _Order(_moment_text_key, partial(_moment_key, nanoseconds=10**6)),
     **dict.fromkeys(("timestamp", "timestamptz"), _Order(_moment_text_key, partial(_moment_key, nanoseconds=1000))),
     "timestamp_ns": _Order(_moment_text_key, partial(_moment_key, nanoseconds=1)),
-    **dict.fromkeys(("varchar", "json"), _Order(_same, bytes.decode)),
+    **dict.fromkeys(("varchar", "json"), _Order(str, bytes.decode)),
 }

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ducklake_core.errors import CommitConflict
 from ducklake_core.model import SnapshotId, TableId, TableVersion
-from ducklake_core.plan.commit import HeadState, changes_of
+from ducklake_core.plan.commit_plan import HeadState, changes_of
 from ducklake_core.plan.conflicts import find_conflict, mark_renames
 from ducklake_core.plan.staged import Staged, StagedTable
 from ducklake_core.spec.changes import parse_changes
@@ -95,7 +95,8 @@ def rebase(
     elif redefined:  # whatever else changed does not touch new rows, but they go where rows go now
         staged = replace(staged, tables=tuple(_at_head(t, redefined) for t in staged.tables))
     next_id = SnapshotId(head.snapshot.snapshot_id + 1)
-    return Rebased(staged) if staged.fits(next_id) else NeedsFiles(next_id)
+    has_its_files = not staged.names_snapshot or staged.finished_for == next_id
+    return Rebased(staged) if has_its_files else NeedsFiles(next_id)
 
 
 def is_redefined(before: TableVersion, now: TableVersion | None) -> bool:

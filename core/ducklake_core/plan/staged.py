@@ -5,16 +5,10 @@ Ids that the commit gives out (schemas, tables, partitionings, sort orders) are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-
-import pyarrow as pa
+from dataclasses import dataclass, field
 
 from ducklake_core.model import (
-    Column,
     ColumnId,
-    ColumnStats,
     DataFileId,
     Epoch,
     NewDataFile,
@@ -23,38 +17,12 @@ from ducklake_core.model import (
     SchemaVersion,
     Snapshot,
     SnapshotId,
-    TableStats,
     TableVersion,
 )
 from ducklake_core.plan.flush import Flush
-from ducklake_core.plan.inlined_stats import Measured, measure_rows, stats_beyond
-from ducklake_core.spec.small_rows import SmallRows, small_rows
+from ducklake_core.plan.inlined_rows import InlinedRows
 
-
-@dataclass(frozen=True, eq=False)
-class InlinedRows:
-    """Rows for the newest inlined table, in the table's columns. `row_ids` None: fresh ids."""
-
-    rows: pa.Table
-    columns: tuple[Column, ...]
-    row_ids: pa.Array | None = None
-
-    @cached_property
-    def small(self) -> SmallRows | None:
-        """The values one by one; None when there are so many rows that kernels are faster."""
-        return small_rows(self.rows, self.columns)
-
-    @cached_property
-    def _measured(self) -> Measured:
-        return measure_rows(self.rows, self.columns, self.small)
-
-    def measure(self) -> None:
-        """Compute now what `stats` will need."""
-        _ = self._measured
-
-    def stats(self, known: TableStats | None) -> list[ColumnStats]:
-        """Return the statistics of each leaf, of few rows only those that change what is known of the table."""
-        return stats_beyond(known, self._measured)
+_set = object.__setattr__  # of a frozen value, while it is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +71,29 @@ class TableWrites:
     ended_files: tuple[DataFileId, ...] = ()
     flush: Flush | None = None
 
-    @property
-    def has_file_deletes(self) -> bool:
-        return bool(self.delete_files or self.ended_files or (self.flush and self.flush.deletes))
+    # What it is follows from the above: worked out once, since every attempt asks again and again.
+    has_file_deletes: bool = field(init=False, repr=False, compare=False)
+    has_inlined_deletes: bool = field(init=False, repr=False, compare=False)
+    has_deletes: bool = field(init=False, repr=False, compare=False)
+    is_append_only: bool = field(init=False, repr=False, compare=False)
+    is_empty: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def has_inlined_deletes(self) -> bool:
-        return bool(self.inlined_ends or self.inlined_file_deletes)
-
-    @property
-    def has_deletes(self) -> bool:
-        return self.has_file_deletes or self.has_inlined_deletes
-
-    @property
-    def is_append_only(self) -> bool:
-        return not self.has_deletes and self.flush is None
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.inlined or self.files or self.has_deletes or self.flush)
+    def __post_init__(self) -> None:
+        of_files = bool(self.delete_files or self.ended_files or (self.flush and self.flush.deletes))
+        of_inlined = bool(self.inlined_ends or self.inlined_file_deletes)
+        is_append_only = not of_files and not of_inlined and self.flush is None
+        _set(self, "has_file_deletes", of_files)
+        _set(self, "has_inlined_deletes", of_inlined)
+        _set(self, "has_deletes", of_files or of_inlined)
+        _set(self, "is_append_only", is_append_only)
+        _set(self, "is_empty", is_append_only and not self.inlined and not self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
     """One table: as the base has it (None: created here), as it shall be (None: dropped here), and its data.
 
-    `inlines`: the effective row limit is above zero and every column can be inlined.
+    `inlines`: the effective row limit is above zero and every column can be inlined. `newest`: as it shall be, or was.
     """
 
     before: TableVersion | None
@@ -136,6 +101,12 @@ class StagedTable:
     writes: TableWrites = TableWrites()
     inlines: bool = False
     restated: tuple[RestatedBounds, ...] = ()
+    newest: TableVersion = field(init=False, repr=False, compare=False)
+    changes_definition: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _set(self, "newest", self.after or self.before)  # one of the two is always set
+        _set(self, "changes_definition", self.before is not self.after and self.before != self.after)
 
     @property
     def was_checked_against_rows(self) -> bool:
@@ -144,16 +115,6 @@ class StagedTable:
             return False
         old = {c.column_id: c.nulls_allowed for c in self.before.columns}
         return bool(self.restated) or any(not c.nulls_allowed and old.get(c.column_id) for c in self.after.columns)
-
-    @property
-    def newest(self) -> TableVersion:
-        table = self.after or self.before
-        assert table is not None  # noqa: S101 # one of the two is always set
-        return table
-
-    @property
-    def changes_definition(self) -> bool:
-        return self.before is not self.after and self.before != self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +128,11 @@ class CommitInfo:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Everything one snapshot shall change. `finished_for`: the id that its delete files name, where they name one."""
+    """Everything one snapshot shall change. `finished_for`: the id that its delete files name.
+
+    `names_snapshot`: some do name one: those that replace older ones, and so hold what several snapshots deleted.
+    `is_append_only`: all it does is add rows, and only a change of a table's definition can conflict.
+    """
 
     base: Snapshot
     tables: tuple[StagedTable, ...] = ()
@@ -176,26 +141,18 @@ class Staged:
     info: CommitInfo = CommitInfo()
     epoch: Epoch | None = None
     finished_for: SnapshotId | None = None
+    names_snapshot: bool = field(init=False, repr=False, compare=False)
+    inlined: tuple[InlinedRows, ...] = field(init=False, repr=False, compare=False)
+    changes_definitions: bool = field(init=False, repr=False, compare=False)
+    is_append_only: bool = field(init=False, repr=False, compare=False)
+    is_empty: bool = field(init=False, repr=False, compare=False)
 
-    def fits(self, snapshot_id: SnapshotId) -> bool:
-        """Tell whether its files can be those of a snapshot: delete files that replace older ones name their own."""
-        names_one = any(deletes.replaced for t in self.tables for deletes in t.writes.delete_files)
-        return not names_one or self.finished_for == snapshot_id
-
-    @property
-    def changes_definitions(self) -> bool:
+    def __post_init__(self) -> None:
         schemas = self.created_schemas or self.dropped_schemas
-        return bool(schemas) or any(t.changes_definition for t in self.tables)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.changes_definitions and all(t.writes.is_empty for t in self.tables)
-
-    @property
-    def inlined(self) -> Iterator[InlinedRows]:
-        return (rows for table in self.tables for rows in table.writes.inlined)
-
-    @property
-    def is_append_only(self) -> bool:
-        """Tell whether all it does is add rows: then only a change of a table's definition can conflict."""
-        return not self.changes_definitions and all(t.writes.is_append_only for t in self.tables)
+        changes_definitions = bool(schemas) or any(t.changes_definition for t in self.tables)
+        replaced = [deletes.replaced for table in self.tables for deletes in table.writes.delete_files]
+        _set(self, "names_snapshot", any(replaced))
+        _set(self, "inlined", tuple([rows for table in self.tables for rows in table.writes.inlined]))
+        _set(self, "changes_definitions", changes_definitions)
+        _set(self, "is_append_only", not changes_definitions and all(t.writes.is_append_only for t in self.tables))
+        _set(self, "is_empty", not changes_definitions and all(t.writes.is_empty for t in self.tables))

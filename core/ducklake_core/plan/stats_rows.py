@@ -27,12 +27,13 @@ class StatsChange:
         """The statistics once the rows are there: only ever wider than before."""
         files, inlined = self.writes.files, self.writes.inlined
         added = [s for rows in inlined for s in rows.stats(self.old)] + [s for f in files for s in f.column_stats]
+        is_within = self.old is not None and not added  # few rows within the bounds have none to add
         row_count = sum(r.rows.num_rows for r in inlined) + sum(f.record_count for f in files)
         return TableStats(
             (self.old.record_count if self.old else 0) + row_count,
             self.next_row_id,
             (self.old.file_size_bytes if self.old else 0) + sum(f.file_size_bytes for f in files),
-            merge_table_stats(self.old, added, self.table.columns),
+            self.old.columns if self.old and is_within else merge_table_stats(self.old, added, self.table.columns),
         )
 
 
@@ -54,7 +55,7 @@ def stats_writes(change: StatsChange) -> Iterator[Write]:
             yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in new.columns.values()))
         return
     yield UpdateRows("ducklake_table_stats", ("table_id",), (row,))
-    changed = changed_stats(old, new.columns)
+    changed = new.columns is not old.columns and changed_stats(old, new.columns)
     if changed:
         rows = tuple(_bounds(table, s) for s in changed)
         yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), rows)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ducklake_core.model import Column, DataFileId, SnapshotId, TableId
-from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.inlined_rows import InlinedRows
 
 
 @dataclass(frozen=True, slots=True)

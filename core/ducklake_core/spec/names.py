@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 
 from ducklake_core.errors import InvalidInput
@@ -35,6 +36,13 @@ def split_table_name(text: str) -> tuple[str, str]:
     if len(parts) > 2:
         raise InvalidInput(f"'{text}' is not a table's name: write 'table' or 'schema.table', quoting odd parts")
     return (parts[0], parts[1]) if len(parts) == 2 else ("main", parts[0])
+
+
+@lru_cache(maxsize=4096)
+def table_key(text: str) -> tuple[str, str]:
+    """Return what all texts share that name the same table: its schema and its name, as names are compared."""
+    schema, table = split_table_name(text)
+    return fold(schema), fold(table)
 
 
 def join_table_name(schema: str, table: str) -> str:

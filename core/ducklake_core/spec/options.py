@@ -72,7 +72,7 @@ class TableOptions:
     def encrypted(self) -> bool:
         return self.texts.get("encrypted") == "true"
 
-    @property
+    @cached_property
     def requires_message(self) -> bool:
         """Whether every commit must have a message."""
         return self.texts.get("require_commit_message") == "true"

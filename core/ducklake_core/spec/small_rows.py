@@ -1,4 +1,4 @@
-"""Few rows as Python's own values: what the twins of `spec.text`, `plan.inlined_stats` and the encoders work on. Pure.
+"""Few rows as Python's own values: what the twins of `spec.text`, `plan.inlined_rows` and the encoders work on. Pure.
 
 Moments and decimals are whole numbers here (ticks, days, unscaled digits), strings and blobs are bytes.
 """
@@ -18,7 +18,7 @@ from ducklake_core.spec.arrays import list_lengths, list_members, plain, single
 from ducklake_core.spec.kinds import Kind, decimal_parameters
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.thresholds import SMALL_ROWS
-from ducklake_core.spec.types import NUMPY_TYPES
+from ducklake_core.spec.types import NUMPY_TYPES, arrow_type
 
 Items: TypeAlias = list[Any]  # Any: values of one type, and None for a null
 Taker: TypeAlias = Callable[[pa.Array], tuple[Items, np.ndarray | None]]
@@ -68,16 +68,14 @@ def _takers_of(columns: Sequence[Column]) -> list[Callable[[pa.Array], SmallColu
 def _value_taker(column: Column) -> Callable[[pa.Array], SmallColumn]:
     if column.is_nested:
         return partial(_take_nested, column, _takers_of(column.children))
-    take = taker_of(column.type)
-    return partial(_take_array, column) if take is None else partial(_take_items, column, take)
+    take = partial(_take_items, column, taker_of(column.type))
+    is_stored_otherwise = isinstance(arrow_type(column), pa.BaseExtensionType)
+    return (lambda array: take(plain(array))) if is_stored_otherwise else take
 
 
-def _take_array(column: Column, array: pa.Array) -> SmallColumn:
-    return SmallColumn(column, plain(array), None)
-
-
-def _take_items(column: Column, take: Taker, array: pa.Array) -> SmallColumn:
-    array = plain(array)
+def _take_items(column: Column, take: Taker | None, array: pa.Array) -> SmallColumn:
+    if take is None:
+        return SmallColumn(column, array, None)
     items, numbers = take(array)
     return SmallColumn(column, array, items, numbers)
 

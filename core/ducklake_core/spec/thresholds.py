@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # A kernel of Arrow takes 5 to 10 µs to start, and several times as long when the processor has not run it lately, as
 # between two small commits; ten rows would start more than a hundred. Up to so many rows Python is done before
-# (docs/adr/0002-arrays-or-copy.md). Above: `spec.text`, `plan.inlined_stats` and the encoders of the databases; up to
+# (docs/adr/0002-arrays-or-copy.md). Above: `spec.text`, `plan.inlined_rows` and the encoders of the databases; up to
 # it their twins, which work on what `spec.small_rows` takes out of the arrays.
 SMALL_ROWS = 128
 

@@ -20,7 +20,7 @@ from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
 from ducklake_core.catalog.row_versions import RowVersions, table_of
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
-from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
 from ducklake_core.spec.inlined import InlinedRules
 

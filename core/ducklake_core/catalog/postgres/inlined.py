@@ -21,7 +21,7 @@ from ducklake_core.catalog.postgres.statements import copy_in, insert_unnested, 
 from ducklake_core.catalog.row_versions import RowVersions, table_of
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
-from ducklake_core.plan.staged import InlinedRows
+from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
 from ducklake_core.spec.small_rows import take_values
 from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS

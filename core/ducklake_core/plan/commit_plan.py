@@ -30,7 +30,8 @@ from ducklake_core.plan.definition_rows import (
     has_same_columns,
 )
 from ducklake_core.plan.flush_rows import flush_writes
-from ducklake_core.plan.staged import CommitInfo, InlinedRows, Staged, StagedTable
+from ducklake_core.plan.inlined_rows import InlinedRows
+from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable
 from ducklake_core.plan.stats_rows import StatsChange, restated_writes, stats_writes
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
@@ -70,10 +71,7 @@ class CommitPlan:
     rows: tuple[Write, ...]
     changes_row: InsertRows
     stats_changes: tuple[StatsChange, ...] = ()
-
-    @property
-    def created_inlined_tables(self) -> set[str]:
-        return {write.name for write in self.rows if isinstance(write, CreateInlinedTable)}
+    created_inlined_tables: frozenset[str] = frozenset()
 
     @property
     def writes_to_inlined_tables(self) -> bool:
@@ -86,11 +84,6 @@ class CommitPlan:
     def closing(self) -> list[Write]:
         """Work out the second half."""
         return [*self.statistics(), self.changes_row]
-
-    @property
-    def new_stats(self) -> dict[TableId, TableStats]:
-        """The statistics of the tables that get rows, as they will be."""
-        return {change.table.table_id: change.new for change in self.stats_changes}
 
 
 def plan_commit(staged: Staged, head: HeadState, now: datetime) -> CommitPlan:
@@ -159,7 +152,8 @@ class _Planner:
         changes = format_changes(changes_of(numbered))
         rows = (_snapshot_row(snapshot), *writes)
         changes_row = _changes_row(snapshot, changes, numbered.info)
-        return CommitPlan(replace(snapshot, changes=changes), rows, changes_row, tuple(self._stats_changes))
+        created = frozenset([write.name for write in writes if isinstance(write, CreateInlinedTable)])
+        return CommitPlan(replace(snapshot, changes=changes), rows, changes_row, tuple(self._stats_changes), created)
 
     # ---- numbering
 
@@ -278,10 +272,14 @@ def _lacks_inlined_table(table: StagedTable) -> bool:
 
     Columns that change while the row limit is zero make no new table; the reference's small inserts then fail.
     """
-    if not table.writes.inlined or (table.inlines and has_new_shape(table.before, table.newest)):
+    is_redefined = table.changes_definition and table.inlines
+    if not table.writes.inlined or (is_redefined and has_new_shape(table.before, table.newest)):
         return False
     inlined = table.newest.newest_inlined_table
-    return inlined is None or not has_same_columns(inlined.columns, table.newest.columns)
+    if inlined is None:
+        return True
+    columns = table.newest.columns
+    return inlined.columns is not columns and not has_same_columns(inlined.columns, columns)
 
 
 def _registration(table: TableVersion, inlined: InlinedTable) -> dict[str, object]:
