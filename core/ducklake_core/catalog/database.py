@@ -5,7 +5,7 @@ Runs on the driver, and on executors that read inlined rows. Pickles as its URL;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.catalog.dialects import dialect_named
 from ducklake_core.catalog.driver_errors import driver_error, named
-from ducklake_core.catalog.session import Session
+from ducklake_core.catalog.session import Row, Session
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import (
     CatalogError,
@@ -27,7 +27,7 @@ from ducklake_core.errors import (
     UnsupportedFormatVersion,
 )
 from ducklake_core.retries import Patience, retry_while_unavailable
-from ducklake_core.spec.tables import CatalogTables, catalog_tables
+from ducklake_core.spec.tables import catalog_tables
 from ducklake_core.spec.versions import CURRENT, FormatVersion
 
 Result = TypeVar("Result")
@@ -46,24 +46,26 @@ class Database:
         url: CatalogUrl,
         lock_timeout_seconds: float = LOCK_SECONDS,
         patience: Patience = Patience(),  # noqa: B008 # frozen
+        version: FormatVersion = CURRENT,  # until a session finds another
     ) -> None:
         self.url = url
         self.lock_timeout_seconds = min(lock_timeout_seconds, patience.timeout_seconds)
         self.patience = patience
         self.dialect: CatalogDialect = dialect_named(url.url.get_backend_name())
-        self.version: FormatVersion = CURRENT  # until a session finds another
+        self.use(version)
         # What a session may raise: some statements go through SQLAlchemy, some straight to the driver.
         self._errors = (SQLAlchemyError, self.dialect.errors.raised)
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
-        arguments = self.url, self.lock_timeout_seconds, Patience(self.patience.timeout_seconds)
-        return Database, arguments, {"version": self.version}
+        patience = Patience(self.patience.timeout_seconds)
+        return Database, (self.url, self.lock_timeout_seconds, patience, self.version)
 
-    @property
-    def tables(self) -> CatalogTables:
-        """The catalog's tables in the lake's format."""
-        return catalog_tables(self.url.metadata_schema, self.dialect.values, self.version)
+    def use(self, version: FormatVersion) -> None:
+        """Take the lake for one of this format, and its tables for those that the format has."""
+        self.version = version
+        self.tables = catalog_tables(self.url.metadata_schema, self.dialect.values, version)
+        self.accepted_answers: dict[bool, Sequence[Row]] = {}  # see `Session`; by whether they only read
 
     @cached_property
     def engine(self) -> Engine:

@@ -62,7 +62,7 @@ def open_lake(database: Database, data_path: str | None, *, override: bool) -> s
     format_version = FormatVersion.parse(metadata.get("version"))
     format_version.require(Feature.READ)
     format_version.require(Feature.WRITE)
-    database.version = format_version
+    database.use(format_version)
     stored = metadata.get("data_path")
     if stored is None:
         raise CatalogError(f"the lake at '{database.url.shown}' does not say where its files are (no 'data_path')")

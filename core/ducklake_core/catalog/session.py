@@ -99,13 +99,17 @@ class Session(ABC):
         self._note_version(self.query(queries.version(self.tables).select))
 
     def _note_version(self, rows: Sequence[Row]) -> None:
+        """Check what the lake says of its format; an answer that was good before, for the same use, needs no look."""
+        if rows == self.database.accepted_answers.get(self._only_reads):
+            return
         found = FormatVersion.parse(next((row.value for row in queries.version(self.tables).named(rows)), None))
         found.require(Feature.READ)
         if not self._only_reads:
             found.require(Feature.WRITE)
         if found != self.version:
-            self.database.version = found  # the next attempt asks for its tables
+            self.database.use(found)  # from the next attempt on
             raise ContentionError(f"the lake has format '{found.text}' now, '{self.version.text}' was expected")
+        self.database.accepted_answers[self._only_reads] = rows
 
     def _is_lost(self) -> bool:
         """Tell whether the connection is of no use any more."""

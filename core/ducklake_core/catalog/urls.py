@@ -6,6 +6,7 @@ A secret in a URL never reaches a message: use `CatalogUrl.shown`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict
@@ -23,14 +24,14 @@ _HELP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CatalogUrl:
     """A catalog database, and the database schema that holds the catalog's tables (None: the default one)."""
 
     url: URL
     metadata_schema: str | None = None
 
-    @property
+    @cached_property
     def shown(self) -> str:
         """The URL as users write it, without its passwords and without the driver that we chose."""
         hidden = {key: "***" if "password" in key.lower() else value for key, value in self.url.query.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -46,19 +47,25 @@ class InlinedRules:
     row_limit: RowLimit | None = None
     takes_nul: bool = True  # whether a text can hold that character
 
-    def is_text(self, column: Column) -> bool:
-        """Tell whether a column is kept as the text of its values."""
-        return inlined_type(column, self) == self.text
-
 
 def inlined_type(column: Column, rules: InlinedRules) -> str:
     """Return the declared type of a column in the table of inlined rows."""
     if column.type in _UNSUPPORTED:
         raise UnsupportedType(f"column '{column.name}' of type '{column.type}' cannot be inlined", column=column.name)
-    parameters = None if rules.decimal is None else decimal_parameters(column.type)
+    return _declared_type(column.type, rules)
+
+
+@lru_cache(maxsize=1024)
+def is_kept_as_text(type_: str, rules: InlinedRules) -> bool:
+    """Tell whether a column of a type is kept as the text of its values."""
+    return _declared_type(type_, rules) == rules.text
+
+
+def _declared_type(type_: str, rules: InlinedRules) -> str:
+    parameters = None if rules.decimal is None else decimal_parameters(type_)
     if rules.decimal is not None and parameters is not None:
         return rules.decimal.format(*parameters)
-    return rules.types.get(column.type, rules.text)
+    return rules.types.get(type_, rules.text)
 
 
 def find_uninlinable(columns: Sequence[Column], rules: InlinedRules) -> str | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
+
 from ducklake_core import faults
+from ducklake_core.catalog import queries
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.errors import InvalidInput
 
@@ -23,14 +26,14 @@ class DbapiSession(Session):
         begin, self._begin, self._open = self._begin, None, True  # an interrupt may come when the lock is ours
         self._execute(begin)
         if self._checks_version:
-            self.check_version()
+            self._note_version(self._run_one(Statement(queries.version(self.tables).select)))
 
     def run(
         self, statements: Sequence[Statement], while_waiting: Callable[[], object] = lambda: None
     ) -> list[list[Row]]:
         while_waiting()
         self.begin()
-        return [self._run_one(statement) if _has_parameters(statement) else [] for statement in statements]
+        return [self._run_one(statement) for statement in statements]
 
     def write_and_commit(
         self,
@@ -70,18 +73,21 @@ class DbapiSession(Session):
         cursor.close()
 
     def _run_one(self, statement: Statement) -> list[Row]:
+        if not isinstance(statement.parameters, Mapping) and not statement.parameters:
+            return []  # for an empty list of parameters it is not run at all
         try:
             return self._rows_of(statement)
         except OverflowError as error:  # the driver's: an integer of more than 64 bits
             raise InvalidInput(f"a number is too large for catalog '{self.database.url.shown}'") from error
         except UnicodeEncodeError as error:  # half a character: a lone surrogate
             raise InvalidInput(f"catalog '{self.database.url.shown}' takes no text that is no Unicode") from error
+        except DBAPIError as error:
+            return self._run_again(statement, error)
+
+    def _run_again(self, statement: Statement, error: DBAPIError) -> list[Row]:  # noqa: ARG002 # for those that can
+        """Run a statement in another way that may succeed where it failed; raise the error where there is none."""
+        raise error
 
     def _rows_of(self, statement: Statement) -> list[Row]:
         result = self._connection.execute(statement.executable, statement.parameters)
         return list(result.fetchall()) if result.returns_rows else []
-
-
-def _has_parameters(statement: Statement) -> bool:
-    """Tell whether a statement is to be run at all: for an empty list of parameters it is not."""
-    return isinstance(statement.parameters, Mapping) or bool(statement.parameters)

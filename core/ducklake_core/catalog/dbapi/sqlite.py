@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from sqlalchemy import URL, BigInteger, ColumnElement, Engine, Table, create_engine, literal_column
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from ducklake_core.catalog.dbapi.inlined import DbapiInlinedStore
@@ -30,17 +30,14 @@ class SqliteSession(DbapiSession):
         if self.driver.in_transaction:  # some errors have rolled it back
             super()._roll_back()
 
-    def _rows_of(self, statement: Statement) -> list[Row]:
-        try:
-            return super()._rows_of(statement)
-        except OperationalError as error:
-            found = _NO_UTF8.match(str(error.orig))
-            if found is None:
-                raise
+    def _run_again(self, statement: Statement, error: DBAPIError) -> list[Row]:
+        found = _NO_UTF8.match(str(error.orig))
+        if found is None:
+            raise error
         warn_of_invalid_text(self.database.url.shown, found[1])
         self.driver.text_factory = with_replacements
         try:
-            return super()._rows_of(statement)
+            return self._rows_of(statement)
         finally:
             self.driver.text_factory = str
 

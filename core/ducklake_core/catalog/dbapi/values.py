@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single
-from ducklake_core.spec.inlined import InlinedRules
+from ducklake_core.spec.inlined import InlinedRules, is_kept_as_text
 from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.small_rows import SmallColumn
 from ducklake_core.spec.small_text import small_texts
@@ -28,17 +28,17 @@ def encode_rows(table: pa.Table, columns: Sequence[Column], rules: InlinedRules)
 
 def encode_few(rows: Sequence[SmallColumn], rules: InlinedRules) -> list[tuple[object, ...]]:
     """Return the same of few rows whose values were taken out of their arrays."""
-    return list(zip(*(_small_column(values, rules) for values in rows), strict=True))
-
-
-def _small_column(values: SmallColumn, rules: InlinedRules) -> Sequence[object]:
-    return small_texts(values) if rules.is_text(values.column) or values.items is None else values.items
+    encoded: list[Sequence[object]] = [
+        small_texts(values) if values.items is None or is_kept_as_text(values.column.type, rules) else values.items
+        for values in rows
+    ]
+    return list(zip(*encoded, strict=True))
 
 
 def encode_column(array: pa.Array | pa.ChunkedArray, column: Column, rules: InlinedRules) -> list[object]:
     """Return the values of one column as drivers bind them."""
     array = single(array)
-    if rules.is_text(column) and column.kind is not Kind.TEXT:
+    if is_kept_as_text(column.type, rules) and column.kind is not Kind.TEXT:
         array = to_text(array, column)
     elif column.type == "boolean":
         array = array.cast(pa.int8())
@@ -49,6 +49,6 @@ def decode_column(values: list[object], column: Column, rules: InlinedRules) -> 
     """Return the Arrow array of `arrow_type(column)` of values read from the database."""
     if column.type == "blob":
         return pa.array([v.encode() if isinstance(v, str) else v for v in values], arrow_type(column))
-    if rules.is_text(column) or any(isinstance(v, str) for v in values):
+    if is_kept_as_text(column.type, rules) or any(isinstance(v, str) for v in values):
         return from_text(pa.array([v if v is None else str(v) for v in values], pa.string()), column)
     return pa.array(values, pa.int64()).cast(arrow_type(column))
