@@ -51,9 +51,10 @@ class Definitions:
         """Read the head and the options; keep what is known when no definition has changed since."""
         base = -1 if known is None else known.snapshot.snapshot_id
         heads, options = database.ask(lambda session: _read_heads(session, base))
-        found = cls(database, data_path, reader.head_of(heads), options_of(options))
+        snapshots = reader.head_and_base_of(heads)
+        found = cls(database, data_path, snapshots[0], options_of(options))
         # A restored catalog counts its versions anew: the snapshot that is known must still be there, too.
-        is_there = known is not None and reader.snapshot_of(heads[-1]) == known.snapshot
+        is_there = known is not None and snapshots[-1] == known.snapshot
         if known is not None and is_there and known.snapshot.schema_version == found.snapshot.schema_version:
             found._keep(known)
         return found

@@ -48,7 +48,7 @@ from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.read.table import Table
 from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patience, conflict_retries
-from ducklake_core.spec.names import fold, split_table_name
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.transaction import Transaction
@@ -200,10 +200,10 @@ class Lake(DefinitionCommits, Overview):
         else:
             snapshot = self.database.ask(lambda session: reader.read_snapshot(session, at))
             definitions = Definitions(self.database, self.data_path, snapshot, {})
-        version = definitions.find_table(*split_table_name(name))
-        if version is None:
+        known = definitions.known_table(name)
+        if known is None:
             raise definitions.table_not_found(name)
-        return Table(self.database, self.storage, version, definitions.snapshot)
+        return Table(self.database, self.storage, known.version, definitions.snapshot)
 
     def changes(
         self,
@@ -223,11 +223,11 @@ class Lake(DefinitionCommits, Overview):
         """
         begun = self.clock.seconds()
         last = self.table(table, at=end)
-        feed = self._feed_of(last)
+        shown, feed = last.projection(columns), self._feed_of(last)
         before, mode = feed.before(start), FeedMode.NET if net else FeedMode.CHANGES
-        rows = feed.read(before, last.snapshot, last.projection(columns), mode=mode)
-        seconds = self.clock.seconds() - begun
-        self.recorder.record(FeedRead(last.name, before, last.snapshot.snapshot_id, rows.num_rows, seconds))
+        rows = feed.read(before, last.snapshot, shown, mode=mode)
+        name, seconds = last.version.qualified_name, self.clock.seconds() - begun
+        self.recorder.record(FeedRead(name, before, last.snapshot.snapshot_id, rows.num_rows, seconds))
         return rows
 
     def feed(self, table: str) -> TableFeed:
@@ -400,10 +400,10 @@ class Lake(DefinitionCommits, Overview):
 
     def _scope(self, schema: str | None, table: str | None) -> tuple[str | None, int | None]:
         if table is not None:
-            found = self.definitions().find_table(*split_table_name(f"{schema}.{table}" if schema else table))
+            found = self.definitions().known_table(f"{schema}.{table}" if schema else table)
             if found is None:
                 raise self.definitions().table_not_found(table)
-            return "table", found.table_id
+            return "table", found.version.table_id
         if schema is not None:
             ids = {fold(s.name): s.schema_id for s in self.definitions().schemas()}
             if fold(schema) not in ids:

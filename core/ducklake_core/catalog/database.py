@@ -151,10 +151,13 @@ class Database:
             session.end()
             is_whole = True
         finally:
-            if is_whole:
-                self._put_back(connection)
-            else:
+            if not is_whole:
                 self._throw_away(session, connection)
+        connection.info["was_idle"] = True
+        if self.dialect.is_alive is not None and not self._idle:
+            self._idle.append(connection)  # for the next session, where that is right for the database
+        else:
+            connection.close()
 
     def _throw_away(self, session: Session, connection: Connection) -> None:
         try:
@@ -196,11 +199,3 @@ class Database:
             return self.engine.connect()
         except self._errors as error:
             raise self._named(error, "connect to", when_connecting=True) from error
-
-    def _put_back(self, connection: Connection) -> None:
-        """Keep a connection for the next session, where that is right for the database."""
-        connection.info["was_idle"] = True
-        if self.dialect.is_alive is not None and not self._idle:
-            self._idle.append(connection)
-        else:
-            connection.close()

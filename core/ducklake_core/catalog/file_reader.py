@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import TypeAlias
 
 import numpy as np
+from sqlalchemy import Table
 
 from ducklake_core.catalog import file_queries as queries
 from ducklake_core.catalog.inlined_tables import inlined_delete_table
+from ducklake_core.catalog.query import Query
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.stored_tables import exists_statement, is_true, table_exists
 from ducklake_core.errors import CorruptCatalog
@@ -29,7 +31,6 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind
-from ducklake_core.spec.paths import join_path
 from ducklake_core.spec.rows import DataFileRow, FileColumnStatsRow, InlinedDeleteRow, NameMappingRow, PartitionValueRow
 
 
@@ -101,53 +102,61 @@ def read_touched_files(
     asks for nothing but new files. Every file that was registered in the range has at least `first_new_file_id`.
     """
     parameters = {"table_id": table.table_id, "start": span.start, "end": span.end, "first_id": first_new_file_id}
-    inserted, touched = [], []
-    if ChangeKind.INLINED_DELETE in kinds:
-        deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
-        if table_exists(session, deletes.name):
-            touched.append(queries.data_files_with_new_inlined_deletes(session.tables, deletes))
-    if kinds & ROW_INSERTS:
-        inserted.append(queries.new_data_files(session.tables))
-    if kinds & ROW_DELETES:
-        touched.append(queries.data_files_with_new_deletes(session.tables))
-    if ChangeKind.DELETED_FROM_TABLE in kinds:
-        touched.append(queries.data_files_ended(session.tables))
-    asked = [*inserted, *touched]
+    deletes = _table_of_deletes(session, table) if kinds & ROW_DELETES else None
+    inserted = [queries.new_data_files(session.tables)] if kinds & ROW_INSERTS else []
+    asked = [*inserted, *_queries_of_deletes(session, kinds, deletes)]
     if not asked:
         return []
-    results = session.run([Statement(query.select, parameters) for query in asked])
-    found = [_by_data_file(query.named(rows)) for query, rows in zip(asked, results, strict=True)]
-    return _touched_files(session, table, span.end, found[: len(inserted)], found[len(inserted) :])
+    statements = [Statement(query.select, parameters) for query in asked]
+    if deletes is not None:
+        statements.append(Statement(queries.inlined_deletes(deletes).select, {"snapshot": span.end}))
+    results = session.run(statements)
+    named = [query.named(rows) for query, rows in zip(asked, results, strict=False)]  # the last are no files
+    positions = {} if deletes is None else _deletes_by_file(queries.inlined_deletes(deletes).named(results[-1]))
+    found = [_by_data_file(rows) for rows in named]
+    return _touched_files(session, table, found[: len(inserted)], found[len(inserted) :], positions)
+
+
+def _queries_of_deletes(
+    session: Session, kinds: frozenset[ChangeKind], deletes: Table | None
+) -> Iterator[Query[DataFileRow]]:
+    """Yield the queries of files that rows may have been deleted from; `deletes` has those that are catalog rows."""
+    if deletes is not None and ChangeKind.INLINED_DELETE in kinds:
+        yield queries.data_files_with_new_inlined_deletes(session.tables, deletes)
+    if kinds & ROW_DELETES:
+        yield queries.data_files_with_new_deletes(session.tables)
+    if ChangeKind.DELETED_FROM_TABLE in kinds:
+        yield queries.data_files_ended(session.tables)
 
 
 def _touched_files(
     session: Session,
     table: TableVersion,
-    end: SnapshotId,
     inserted: list[_RowsByFile],
     touched: list[_RowsByFile],
+    deletes: Mapping[int, tuple[tuple[int, SnapshotId], ...]],
 ) -> list[TouchedFile]:
     new = {file_id for files in inserted for file_id in files}
     by_id = {file_id: rows for files in (*inserted, *touched) for file_id, rows in files.items()}
     mappings: Mapping[int, NameMapping] = {}
     if any(row.mapping_id is not None for rows in by_id.values() for row in rows):
         mappings = _mappings_of(queries.name_mappings(session.tables).ask(session, table_id=table.table_id))
-    deletes = _deletes_by_file(session, table, end) if touched else {}
     return [
         TouchedFile(_data_file_of(rows, table, _Known(mappings)), file_id in new, deletes.get(file_id, ()))
         for file_id, rows in sorted(by_id.items())
     ]
 
 
-def _deletes_by_file(
-    session: Session, table: TableVersion, end: SnapshotId
-) -> dict[int, tuple[tuple[int, SnapshotId], ...]]:
+def _table_of_deletes(session: Session, table: TableVersion) -> Table | None:
+    """Return the catalog's table of the deletes that are its rows; None where there is none."""
+    found = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
+    return found if table_exists(session, found.name) else None
+
+
+def _deletes_by_file(rows: Iterable[InlinedDeleteRow]) -> dict[int, tuple[tuple[int, SnapshotId], ...]]:
     """Return the deletes that are catalog rows: by data file, each position with the snapshot that deleted it."""
-    if not table_exists(session, f"ducklake_inlined_delete_{table.table_id}"):
-        return {}
-    deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
     found: dict[int, list[tuple[int, SnapshotId]]] = defaultdict(list)
-    for row in queries.inlined_deletes(deletes).ask(session, snapshot=end):
+    for row in rows:
         found[row.file_id].append((row.row_id, row.begin_snapshot))
     return {file_id: tuple(positions) for file_id, positions in found.items()}
 
@@ -159,9 +168,9 @@ def read_inlined_file_deletes(
 
     The number is that of all of them; some may be of files that are gone for good.
     """
-    if not table_exists(session, f"ducklake_inlined_delete_{table.table_id}"):
+    deletes = _table_of_deletes(session, table)
+    if deletes is None:
         return [], 0
-    deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
     asked, files = queries.inlined_deletes(deletes), queries.data_files_among(session.tables, deletes)
     statements = [
         Statement(asked.select, {"snapshot": snapshot}),
@@ -220,7 +229,7 @@ def _data_file_of(rows: Sequence[DataFileRow], table: TableVersion, known: _Know
         )
     return DataFile(
         data_file_id=row.data_file_id,
-        path=join_path(table.directory, row.path, is_relative=row.path_is_relative is not False),
+        path=row.path if row.path_is_relative is False else table.directory + row.path,
         begin_snapshot=row.begin_snapshot,
         record_count=row.record_count,
         file_size_bytes=row.file_size_bytes,
@@ -250,7 +259,7 @@ def _delete_file_of(row: DataFileRow, delete_file_id: DeleteFileId, table: Table
     return DeleteFile(
         delete_file_id=delete_file_id,
         data_file_id=row.data_file_id,
-        path=join_path(table.directory, row.delete_path, is_relative=row.delete_path_is_relative is not False),
+        path=row.delete_path if row.delete_path_is_relative is False else table.directory + row.delete_path,
         format=row.delete_format or "parquet",
         begin_snapshot=row.delete_begin,
         delete_count=row.delete_count,

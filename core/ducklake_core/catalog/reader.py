@@ -60,16 +60,14 @@ def read_snapshot(session: Session, at: int | datetime | None) -> Snapshot:
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
         rows = queries.snapshot_at_time(session.tables).ask(session, time=moment)
     else:
-        rows = queries.snapshot_by_id(session.tables).ask(session, snapshot=_snapshot_id(at))
+        rows = queries.snapshot_by_id(session.tables).ask(session, snapshot=checked_id(at))
     if not rows:
         raise _no_snapshot(session, f"there is no snapshot at '{at}'", at)
     return snapshot_of(rows[0])
 
 
-def read_first_snapshot(session: Session, since: int | datetime) -> int:
-    """Return a snapshot id as it is, or for a time (in UTC without a zone) the first snapshot not before it."""
-    if not isinstance(since, datetime):
-        return _snapshot_id(since)
+def read_first_snapshot(session: Session, since: datetime) -> SnapshotId:
+    """Return the first snapshot that is not before a time (in UTC without a zone)."""
     moment = since if since.tzinfo else since.replace(tzinfo=UTC)
     rows = queries.snapshot_since_time(session.tables).ask(session, time=moment)
     if not rows:
@@ -96,7 +94,8 @@ def _is_before(at: int | datetime, head: Snapshot) -> bool:
     return int(at) <= head.snapshot_id
 
 
-def _snapshot_id(at: int) -> int:
+def checked_id(at: int) -> int:
+    """Return what users give for the id of a snapshot; raise InvalidInput for what cannot be one."""
     try:
         return int(at)
     except (TypeError, ValueError):

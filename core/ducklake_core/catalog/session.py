@@ -43,6 +43,7 @@ class Session(ABC):
         self._connection = connection
         self._begin: str | None = begin
         self._only_reads = begin == self.dialect.begin_read
+        self._accepted = database.accepted_answers.get(self._only_reads)
         self._checks_version = checks_version
         self._open = False
 
@@ -62,9 +63,9 @@ class Session(ABC):
     def query(self, executable: Executable, **parameters: object) -> list[Row]:
         return self.run([Statement(executable, parameters)])[0]
 
+    @abstractmethod
     def run_and_end(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements that only read, and end the transaction in the same round trip where that can be done."""
-        return self.run(statements)
 
     @abstractmethod
     def write_and_commit(
@@ -99,9 +100,7 @@ class Session(ABC):
         self._note_version(self.query(queries.version(self.tables).select))
 
     def _note_version(self, rows: Sequence[Row]) -> None:
-        """Check what the lake says of its format; an answer that was good before, for the same use, needs no look."""
-        if rows == self.database.accepted_answers.get(self._only_reads):
-            return
+        """Check what the lake says of its format; not needed for what is `_accepted`: good before, for the same use."""
         found = FormatVersion.parse(next((row.value for row in queries.version(self.tables).named(rows)), None))
         found.require(Feature.READ)
         if not self._only_reads:

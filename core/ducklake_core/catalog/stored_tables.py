@@ -13,8 +13,8 @@ from ducklake_core.spec.names import quoted
 
 def table_exists(session: Session, name: str) -> bool:
     """Tell whether the catalog database has a table of that name."""
-    [rows] = session.run([exists_statement(session, name)])
-    return is_true(rows)
+    [[[answer]]] = session.run([exists_statement(session, name)])
+    return bool(answer)
 
 
 def is_true(rows: Sequence[Row]) -> bool:

@@ -72,7 +72,7 @@ def changes_of(
     wanted = {column.column_id for column in columns}
     present = [column for column in inlined.columns if column.column_id in wanted]
     found = read_inlined_changes(session, inlined, present, span, row_ids=row_ids, limit=limit)
-    return replace(found, rows=as_table_columns(found.rows, len(found), present, columns))
+    return replace(found, rows=as_table_columns(found.rows, len(found.row_ids), present, columns))
 
 
 def _record_batches(found: RowVersions) -> Iterator[Versions]:

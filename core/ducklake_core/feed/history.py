@@ -7,8 +7,9 @@ holes, so an id that is missing has expired.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from ducklake_core.errors import SnapshotsExpired
 from ducklake_core.model import SnapshotId, SnapshotSpan, TableId
@@ -16,6 +17,9 @@ from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind, Tab
 from ducklake_core.spec.rows import HistoryRow
 
 _REWRITES = frozenset({ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
+# What follows from other fields is worked out once: a feed asks it of each snapshot several times.
+_derived = partial(field, init=False, repr=False, compare=False)
+_set = object.__setattr__
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +31,20 @@ class TableSnapshot:
     schema_version: int
     next_file_id: int
     kinds: frozenset[ChangeKind]
+    inserts: bool = _derived()
+    may_delete: bool = _derived()  # rows, or update them; a flush that moves deletes of before says so, too
+    deletes: bool = _derived()  # rows, or updates them; a flush alone deletes nothing
+    may_update: bool = _derived()  # a row: one version of it deleted, and another inserted
+    is_rewrite: bool = _derived()  # files were ended and begun only to leave deleted rows behind: no row has changed
 
-    @property
-    def inserts(self) -> bool:
-        return bool(self.kinds & ROW_INSERTS)
-
-    @property
-    def may_delete(self) -> bool:
-        """Tell whether rows may have been deleted or updated; a flush that moves deletes of before says so, too."""
-        return bool(self.kinds & ROW_DELETES)
-
-    @property
-    def deletes(self) -> bool:
-        """Tell whether rows were deleted or updated; a flush alone deletes nothing."""
+    def __post_init__(self) -> None:
+        inserts, may_delete = bool(self.kinds & ROW_INSERTS), bool(self.kinds & ROW_DELETES)
         is_flush = ChangeKind.INLINE_FLUSH in self.kinds and ChangeKind.INLINED_DELETE not in self.kinds
-        return self.may_delete and not is_flush
+        _set(self, "inserts", inserts)
+        _set(self, "may_delete", may_delete)
+        _set(self, "deletes", may_delete and not is_flush)
+        _set(self, "may_update", inserts and may_delete)
+        _set(self, "is_rewrite", bool(self.kinds & _REWRITES))
 
     @property
     def may_be_flush(self) -> bool:
@@ -56,16 +59,6 @@ class TableSnapshot:
         """
         return ChangeKind.DELETED_FROM_TABLE in self.kinds
 
-    @property
-    def is_rewrite(self) -> bool:
-        """Tell whether files were ended and begun only to leave deleted rows behind: no row has changed."""
-        return bool(self.kinds & _REWRITES)
-
-    @property
-    def may_update(self) -> bool:
-        """Tell whether a row may have been updated: one version of it deleted, and another inserted."""
-        return self.inserts and self.may_delete
-
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -74,30 +67,22 @@ class History:
     span: SnapshotSpan
     base: TableSnapshot | None
     snapshots: tuple[TableSnapshot, ...]
+    kinds: frozenset[ChangeKind] = _derived()  # everything that was done to the table
+    rewrites: frozenset[int] = _derived()
+    update_snapshots: frozenset[int] = _derived()
+    first_new_file_id: int = _derived()  # every file registered after the start has it at least: ids are given once
 
-    @property
-    def first_new_file_id(self) -> int:
-        """What every file registered after the start has at least as its id: ids are never given twice."""
-        return self.base.next_file_id if self.base else 0
+    def __post_init__(self) -> None:
+        _set(self, "kinds", frozenset([kind for snapshot in self.snapshots for kind in snapshot.kinds]))
+        _set(self, "rewrites", frozenset([s.snapshot_id for s in self.snapshots if s.is_rewrite]))
+        _set(self, "update_snapshots", frozenset([s.snapshot_id for s in self.snapshots if s.may_update]))
+        _set(self, "first_new_file_id", self.base.next_file_id if self.base else 0)
 
     def only(self, snapshot: TableSnapshot) -> History:
         """Return the history of one of its snapshots alone."""
         index = self.snapshots.index(snapshot)
         base = self.snapshots[index - 1] if index else self.base
         return History(SnapshotSpan(SnapshotId(snapshot.snapshot_id - 1), snapshot.snapshot_id), base, (snapshot,))
-
-    @property
-    def kinds(self) -> frozenset[ChangeKind]:
-        """Everything that was done to the table."""
-        return frozenset(kind for snapshot in self.snapshots for kind in snapshot.kinds)
-
-    @property
-    def rewrites(self) -> frozenset[int]:
-        return frozenset(s.snapshot_id for s in self.snapshots if s.is_rewrite)
-
-    @property
-    def update_snapshots(self) -> frozenset[int]:
-        return frozenset(s.snapshot_id for s in self.snapshots if s.may_update)
 
 
 def history_of(span: SnapshotSpan, rows: Sequence[HistoryRow], table_id: TableId) -> History:

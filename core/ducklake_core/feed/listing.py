@@ -175,7 +175,7 @@ def _inlined_changes(session: Session, request: FeedRequest) -> tuple[InlinedPar
     """Return the inlined row versions that the range began or ended; if they are many, only where they are."""
     limits = request.inlined
     few = _changes_of_all(session, request, None if limits is None else limits.surely_few + 1)
-    found = sum(map(len, few))
+    found = sum(len(versions.row_ids) for versions in few)
     if limits is None or found <= limits.surely_few:
         return _shipped(few)
     tables = request.table.inlined_tables
@@ -194,4 +194,4 @@ def _changes_of_all(session: Session, request: FeedRequest, limit: int | None) -
 
 
 def _shipped(found: Iterable[RowVersions]) -> tuple[InlinedPart, ...]:
-    return tuple(InlinedChanges.encode(v.rows, v.row_ids, v.begins, v.ends) for v in found if len(v))
+    return tuple(InlinedChanges.encode(v.rows, v.row_ids, v.begins, v.ends) for v in found if len(v.row_ids))

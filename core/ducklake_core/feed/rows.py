@@ -143,7 +143,8 @@ class ChangeBatchBuilder:
 
     def record_batch(self, events: Events, codes: np.ndarray | ChangeType) -> pa.RecordBatch:
         """Return events with what they are, each by itself or all the same."""
-        kinds = pa.repeat(codes.name, len(events)) if isinstance(codes, ChangeType) else change_type_array(codes)
+        count = len(events.row_ids)
+        kinds = pa.repeat(codes.name, count) if isinstance(codes, ChangeType) else change_type_array(codes)
         extra = [kinds, pa.array(events.snapshots), self._times_of(events.snapshots), pa.array(events.row_ids)]
         return pa.RecordBatch.from_arrays([*events.rows.columns, *extra], schema=self._schema)
 

@@ -48,7 +48,7 @@ def change_sizes(
             new_rows.add(file.record_count, *born)
             new_bytes.add(file.file_size_bytes, *born)
         for _, snapshot in changed.inlined_deletes:
-            known[snapshot] += snapshot in history.span
+            known[snapshot] += history.span.start < snapshot <= history.span.end
         deleted.add(file)
     rows = known + new_rows.firsts + deleted.firsts
     even_rows: defaultdict[int, float] = defaultdict(float, known)
@@ -100,7 +100,8 @@ class _Deletes:
 
     def add(self, file: DataFile) -> None:
         end = file.end_snapshot
-        if end is not None and end in self._history.span and end not in self._history.rewrites:
+        span = self._history.span
+        if end is not None and span.start < end <= span.end and end not in self._history.rewrites:
             self._share(file.record_count, end, end)
         for delete_file in file.delete_files:
             if delete_file.delete_file_id >= self._history.first_new_file_id:  # else all of it happened before

@@ -84,6 +84,8 @@ class TableFeed:
 
     def before(self, first: int | datetime) -> SnapshotId:
         """Return the snapshot after which a feed begins that has everything from a snapshot or a time on."""
+        if not isinstance(first, datetime):
+            return SnapshotId(reader.checked_id(first) - 1)
         found = self._database.ask(lambda session: reader.read_first_snapshot(session, first))
         return SnapshotId(found - 1)
 

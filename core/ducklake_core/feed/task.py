@@ -169,16 +169,14 @@ class ChangeTask:
     passed_over: frozenset[int] = frozenset()
     has_gap: bool = False
     weights: tuple[tuple[int, float], ...] = ()  # about how many rows of files each snapshot has changed
+    needs_counterparts: bool = field(init=False, repr=False, compare=False)  # what an event is depends on others
+    # The snapshots of which no insert is told, though they have written rows.
+    silent_inserts: frozenset[int] = field(init=False, repr=False, compare=False)
 
-    @property
-    def needs_counterparts(self) -> bool:
-        """Tell whether what an event is depends on others."""
-        return self.mode is FeedMode.NET or bool(self.update_snapshots)
-
-    @property
-    def silent_inserts(self) -> frozenset[int]:
-        """The snapshots of which no insert is told, though they have written rows."""
-        return self.rewrites | self.passed_over
+    def __post_init__(self) -> None:
+        silent = self.rewrites | self.passed_over if self.passed_over else self.rewrites
+        object.__setattr__(self, "needs_counterparts", self.mode is FeedMode.NET or bool(self.update_snapshots))
+        object.__setattr__(self, "silent_inserts", silent)
 
     def only_inserts(self, passed_over: frozenset[int]) -> ChangeTask:
         """Return the task without what changes rows, and without all that some snapshots did."""

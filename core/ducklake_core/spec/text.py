@@ -21,12 +21,11 @@ def to_text(array: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
     return nested_to_text(array, column) if column.is_nested else scalar_to_text(array, column.type)
 
 
-def from_text(texts: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
+def from_text(texts: pa.Array, column: Column) -> pa.Array:
     """Parse texts that we or the extension wrote into an array of `arrow_type(column)`.
 
     As lenient as a cast in DuckDB; a text that is no value of the type raises `CorruptCatalog`.
     """
-    texts = single(texts)
     return nested_from_text(texts, column) if column.is_nested else scalar_from_text(texts, column.type, column.name)
 
 

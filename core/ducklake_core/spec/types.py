@@ -210,6 +210,7 @@ def _nested_arrow_type(column: Column) -> pa.DataType:
     return pa.map_(pa.field("key", arrow_type(key), nullable=False), pa.field("value", arrow_type(value)))
 
 
+@lru_cache(maxsize=1024)
 def scalar_arrow_type(type_: str) -> pa.DataType:
     """Return the Arrow type of a type text without children."""
     parameters = decimal_parameters(type_)

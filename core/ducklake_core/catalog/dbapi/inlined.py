@@ -97,8 +97,9 @@ class DbapiInlinedStore(InlinedStore):
         return encode_rows(rows.rows, rows.columns, self._rules)
 
     def _fetched(self, rows: Sequence[Row], number_count: int, columns: Sequence[Column]) -> FetchedRows:
+        numbers = [_int64s(rows, i) for i in range(number_count)]
         arrays = [decode_column([row[i] for row in rows], c, self._rules) for i, c in enumerate(columns, number_count)]
-        return FetchedRows([_int64s(rows, i) for i in range(number_count)], table_of(arrays, columns, len(rows)))
+        return FetchedRows(numbers, table_of(arrays, columns, len(rows)))
 
     def _measured(self, session: Session, table: Table, picked: Picked, chunk_bytes: int) -> _Pages:
         """Return the pages of a table: how many rows each should have, by what its rows have on average."""

@@ -26,7 +26,9 @@ class DbapiSession(Session):
         begin, self._begin, self._open = self._begin, None, True  # an interrupt may come when the lock is ours
         self._execute(begin)
         if self._checks_version:
-            self._note_version(self._run_one(Statement(queries.version(self.tables).select)))
+            answer = self._run_one(Statement(queries.version(self.tables).select))
+            if answer != self._accepted:
+                self._note_version(answer)
 
     def run(
         self, statements: Sequence[Statement], while_waiting: Callable[[], object] = lambda: None
@@ -34,6 +36,9 @@ class DbapiSession(Session):
         while_waiting()
         self.begin()
         return [self._run_one(statement) for statement in statements]
+
+    def run_and_end(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return self.run(statements)
 
     def write_and_commit(
         self,
@@ -53,8 +58,9 @@ class DbapiSession(Session):
         self._open = False
 
     def end(self) -> None:
-        if self._open:
-            self._roll_back()
+        # Some drivers tell whether there is one still: some errors of SQLite have rolled it back.
+        if self._open and getattr(self.driver, "in_transaction", True):
+            self._execute("ROLLBACK")
         self._open = False
 
     def insert_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
@@ -63,9 +69,6 @@ class DbapiSession(Session):
         cursor = self.driver.cursor()
         cursor.executemany(sql, rows)
         cursor.close()
-
-    def _roll_back(self) -> None:
-        self._execute("ROLLBACK")
 
     def _execute(self, sql: str) -> None:
         cursor = self.driver.cursor()

@@ -26,10 +26,6 @@ _NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the d
 class SqliteSession(DbapiSession):
     """One transaction on a file. A text that is no UTF-8 is read with replacement characters."""
 
-    def _roll_back(self) -> None:
-        if self.driver.in_transaction:  # some errors have rolled it back
-            super()._roll_back()
-
     def _run_again(self, statement: Statement, error: DBAPIError) -> list[Row]:
         found = _NO_UTF8.match(str(error.orig))
         if found is None:

@@ -50,5 +50,6 @@ def decode_column(values: list[object], column: Column, rules: InlinedRules) -> 
     if column.type == "blob":
         return pa.array([v.encode() if isinstance(v, str) else v for v in values], arrow_type(column))
     if is_kept_as_text(column.type, rules) or any(isinstance(v, str) for v in values):
-        return from_text(pa.array([v if v is None else str(v) for v in values], pa.string()), column)
+        texts = pa.array([v if v is None else str(v) for v in values], pa.string())
+        return texts if column.type == "varchar" else from_text(texts, column)
     return pa.array(values, pa.int64()).cast(arrow_type(column))

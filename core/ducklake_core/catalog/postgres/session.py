@@ -116,7 +116,7 @@ class PostgresSession(Session):
         if asks:
             opening.append((queries.version(self.tables).select, ({},)))
         results = self._wire.exchange([*opening, *commands], and_then)
-        if asks:
+        if asks and results[len(opening) - 1] != self._accepted:
             self._note_version(results[len(opening) - 1])
         return results[len(opening) :]
 
