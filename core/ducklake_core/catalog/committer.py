@@ -82,7 +82,7 @@ class Committer:
         for _ in range(_MAX_STAGINGS):
             outcome = self._in_transaction(commit)
             if isinstance(outcome, CommitResult):
-                commit.result = replace(outcome, attempts=commit.attempts)
+                commit.result = outcome if commit.attempts == 1 else replace(outcome, attempts=commit.attempts)
                 return commit.result
             commit.stage(outcome.snapshot_id)
         raise ContentionError(

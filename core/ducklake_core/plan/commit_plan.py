@@ -148,12 +148,13 @@ class _Planner:
             writes += self._table_writes(table, is_lacking=is_lacking)
         # The reference keys its statistics cache by this counter: it must move for each table although no id is used.
         self.next_file_id += sum(1 for t in numbered.tables if t.writes.inlined and not t.writes.files)
-        snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, self.next_catalog_id, self.next_file_id)
         changes = format_changes(changes_of(numbered))
+        ids = self.next_catalog_id, self.next_file_id
+        snapshot = Snapshot(self.snapshot_id, self.now, self.schema_version, *ids, changes)
         rows = (_snapshot_row(snapshot), *writes)
         changes_row = _changes_row(snapshot, changes, numbered.info)
         created = frozenset([write.name for write in writes if isinstance(write, CreateInlinedTable)])
-        return CommitPlan(replace(snapshot, changes=changes), rows, changes_row, tuple(self._stats_changes), created)
+        return CommitPlan(snapshot, rows, changes_row, tuple(self._stats_changes), created)
 
     # ---- numbering
 
