@@ -149,7 +149,17 @@ class UnwritableFile(TerminalError):
 
 
 class CommitConflict(TerminalError):
-    """Another commit makes ours invalid; the facts name its snapshot."""
+    """Another commit makes ours invalid; the facts name its snapshot.
+
+    `is_flush`: all that it did is move rows elsewhere, so the same changes can be made again from the new head.
+    """
+
+    def __init__(self, message: str, *, is_flush: bool = False, **facts: Any) -> None:  # Any: see DuckLakeError
+        super().__init__(message, **facts)
+        self.is_flush = is_flush
+
+    def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
+        return _rebuild, (type(self), self.message, {**self.facts, "is_flush": self.is_flush})
 
 
 class LedgerError(TerminalError):

@@ -154,7 +154,7 @@ def retry_while_unavailable(act: Callable[[], Result], patience: Patience, catal
 
 
 def conflict_retries(
-    after: Callable[[CommitConflict], bool] = lambda conflict: conflict.facts.get("is_flush", False),
+    after: Callable[[CommitConflict], bool] = lambda conflict: conflict.is_flush,
     sleep: Callable[[float], None] = time.sleep,
     stop: stop_base = CONFLICT_STOP,
     wait: wait_base = CONTENTION_WAIT,

@@ -52,7 +52,7 @@ class AppendMode:
 
         They are staged anew after a flush, which leaves a table with the same rows elsewhere; else a conflict is final.
         """
-        can_rebuild = not self._has_files or error.facts.get("is_flush", False)
+        can_rebuild = not self._has_files or error.is_flush
         return OnConflict.REBUILD if can_rebuild else OnConflict.GIVE_UP
 
     def _append(self, core: Transaction, part: Part, rows: pa.Table) -> None:
