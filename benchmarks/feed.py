@@ -24,7 +24,7 @@ from sqlalchemy import text
 
 from benchmarks.contenders import Place, Places
 from ducklake_core import Lake
-from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.listing import FeedRequest, list_range
 from ducklake_core.feed.rows import read_changes
 from ducklake_core.feed.sharing import share_out
 from ducklake_core.feed.task import ChangeTask
@@ -140,7 +140,7 @@ def _fill(place: Place, changes: str, rows: int, snapshots: int) -> None:
 
 def _read_in_processes(lake: Lake, span: SnapshotSpan, pool: ProcessPoolExecutor) -> int:
     found = lake.table(TABLE)
-    task = list_changes(lake.database, FeedRequest(found.version, found.version.columns, span))
+    task = list_range(lake.database, FeedRequest(found.version, found.version.columns, span)).task
     parts = share_out(task, max(1, -(-task.rows // (2 * PROCESSES))))
     return sum(pool.map(_count_changes, [lake.data_path] * len(parts), parts))
 
@@ -182,8 +182,8 @@ def measure_planning(catalog: str, places: Places, snapshots: int, plans: int) -
         found = lake.table(TABLE)
         head = found.snapshot.snapshot_id
         request = FeedRequest(found.version, found.version.columns, SnapshotSpan(SnapshotId(head - 1), head))
-        assert len(list_changes(lake.database, request).files) == 1
-        seconds = [_timed(lambda: len(list_changes(lake.database, request).files))[0] for _ in range(plans)]
+        assert len(list_range(lake.database, request).task.files) == 1
+        seconds = [_timed(lambda: len(list_range(lake.database, request).task.files))[0] for _ in range(plans)]
     return Planning(catalog, snapshots, round(1000 * median(seconds), 2))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import SnapshotsExpired
-from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.listing import FeedRequest, list_range
 from ducklake_core.model import SnapshotId, SnapshotSpan, TableVersion
 from tests.fixtures import feeds
 from tests.fixtures.catalogs import Catalog, SqliteCatalog
@@ -158,7 +158,7 @@ def read_what_is_left(lake: Lake, start: int, end: int) -> tuple[Events, list[Sn
     losses: list[SnapshotsExpired] = []
     span = SnapshotSpan(SnapshotId(start), SnapshotId(end))
     request = FeedRequest(version, version.columns, span, accept_loss=True)
-    task = list_changes(lake.database, request, on_loss=losses.append)
+    task = list_range(lake.database, request, on_loss=losses.append).task
     whole = feeds.read(lake, [task])
     assert feeds.shared_feed_of(lake, task, 3) == whole
     return whole, losses

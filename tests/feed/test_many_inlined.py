@@ -9,7 +9,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.errors import TransientError
 from ducklake_core.feed.change_types import ChangeType
-from ducklake_core.feed.listing import FeedRequest, InlinedLimits, list_changes, list_state
+from ducklake_core.feed.listing import FeedRequest, InlinedLimits, list_range, list_state
 from ducklake_core.feed.sharing import share_out
 from ducklake_core.feed.task import CatalogChanges, ChangeTask, FeedMode
 from ducklake_core.model import SnapshotId, SnapshotSpan
@@ -54,7 +54,7 @@ def listed(lake: Lake, mode: FeedMode, limits: InlinedLimits | None, end: int | 
     request = FeedRequest(found.version, found.version.columns, span, mode, inlined=limits)
     if mode is FeedMode.STATE:
         return list_state(lake.database, request)
-    task = list_changes(lake.database, request)
+    task = list_range(lake.database, request).task
     return task.only_inserts(frozenset({START + 1})) if mode is FeedMode.INSERTS else task
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.feed.listing import FeedRequest, list_changes
+from ducklake_core.feed.listing import FeedRequest, list_range
 from ducklake_core.feed.task import ChangeTask
 from ducklake_core.model import SnapshotId, SnapshotSpan
 from tests.fixtures.postgres import PostgresDatabase
@@ -39,7 +39,7 @@ def plan_last(lake: Lake) -> ChangeTask:
     found = lake.table("t")
     head = found.snapshot.snapshot_id
     span = SnapshotSpan(SnapshotId(head - 1), head)
-    return list_changes(lake.database, FeedRequest(found.version, found.version.columns, span))
+    return list_range(lake.database, FeedRequest(found.version, found.version.columns, span)).task
 
 
 def asked(proxy: Proxy, lake: Lake) -> list[str]:
@@ -47,7 +47,7 @@ def asked(proxy: Proxy, lake: Lake) -> list[str]:
     found = lake.table("t")
     span = SnapshotSpan(SnapshotId(found.snapshot.snapshot_id - 1), found.snapshot.snapshot_id)
     proxy.forget_counts()
-    list_changes(lake.database, FeedRequest(found.version, found.version.columns, span))
+    list_range(lake.database, FeedRequest(found.version, found.version.columns, span))
     words = (word.strip('"(),.') for s in proxy.statements for word in s.split("FROM", 1)[-1].split())
     return list(dict.fromkeys(w for w in words if w.startswith("ducklake_") and "." not in w))
 

@@ -126,9 +126,9 @@ def gap_error(table: str, span: SnapshotSpan, gap: tuple[SnapshotId, SnapshotId]
     lost = f"snapshot {first}" if first == last else f"snapshots {first} to {last}"
     return SnapshotsExpired(
         f"cannot read the changes of table '{table}' after snapshot {span.start} up to {span.end}: {lost} or the one "
-        "before has expired, so that rows are missing. Read the table as it is now and go on from there (a new "
-        "checkpoint without 'startingVersion'), or accept the loss with failOnDataLoss=false; to prevent it, keep "
-        "snapshots for longer than any reader may stand still",
+        "before has expired, so that rows are missing. Read the table as it is now and go on from there (with Spark: a "
+        "new checkpoint without 'startingVersion'), or accept the loss and begin behind it (with Spark: "
+        "failOnDataLoss=false); to prevent it, keep snapshots for longer than any reader may stand still",
         table=table,
         start=span.start,
         end=span.end,

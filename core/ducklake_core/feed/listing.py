@@ -93,11 +93,6 @@ def list_range(database: Database, request: FeedRequest, on_loss: OnLoss = lambd
     return ask_catalog(database, request.table, ask)
 
 
-def list_changes(database: Database, request: FeedRequest, on_loss: OnLoss = lambda _: None) -> ChangeTask:
-    """Return everything that changed in a range as one task, see `list_range`."""
-    return list_range(database, request, on_loss).task
-
-
 def list_known(database: Database, request: FeedRequest, history: History) -> ChangeTask:
     """Return everything that changed in the range of a history as one task, without a look for what is lost."""
     return ask_catalog(
