@@ -27,19 +27,8 @@ class DuckLakeSink:
 
     A small batch becomes rows of the catalog, a large one Parquet; inlined rows are flushed to Parquet by the policy.
 
-    `catalog`: a SQLAlchemy URL or DuckDB's ATTACH string. `data_path`: where a lake made by the sink keeps its files.
-    `table`: where rows go, created from the first batch; or `route`: a column, or a function from the DataFrame to a
-    Column, that names the table of each row.
-    `stream`: the name under which epochs are recorded, Spark's query id by default; over Connect it must be given, and
-    be the query's name (`queryName`) too where one session runs several.
-    `partition_by`, `sorted_by`, `table_options`: for tables that the sink creates.
-    `merge_schema`: add new columns and fields, promote types without loss, fill columns that are missing.
-    `inline_rows`, `inline_bytes`: how many rows of a batch, and how many bytes for each table, are kept in the catalog
-    at most; what is larger goes to Parquet. `flush`: None to never flush.
-    `on_bad_row`: `fail`, or `quarantine` to keep rows that a table cannot hold in `dead_letter_table`.
-    `job`: a name that snapshots tell to people. `catalog_timeout`: for how long a batch waits for a catalog that cannot
-    be reached; then the query fails. `recorder`: is told what happens, in place of the log; `LogRecorder` is the
-    default, and `Recorders(LogRecorder(), mine)` tells both.
+    `SinkOptions` describes the options; `catalog` and one of `table` and `route` are needed. `recorder`: is told what
+    happens, in place of the log; `LogRecorder` is the default, and `Recorders(LogRecorder(), mine)` tells both.
 
     Raises InvalidInput that lists every bad argument. Connects when the first batch comes, not before.
     """
