@@ -16,7 +16,7 @@ from ducklake_core.plan.commit_plan import CommitPlan, HeadState
 from ducklake_core.plan.epochs import is_next
 from ducklake_core.plan.staged import Staged
 
-_MOST_TABLES = 256  # whose statistics are remembered
+_MAX_TABLES = 256  # whose statistics are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def last_commit_after(
     if known is None or not is_plain or not has_own_time:
         return LastCommit(new, {}, entry)
     touched = {table.newest.table_id for table in staged.tables}  # a flush writes statistics, too
-    others = {i: stats for i, stats in known.items() if i not in touched} if len(known) < _MOST_TABLES else {}
+    others = {i: stats for i, stats in known.items() if i not in touched} if len(known) < _MAX_TABLES else {}
     return LastCommit(new, others | {change.table.table_id: change.new for change in plan.stats_changes}, entry)
 
 

@@ -52,7 +52,8 @@ def read_inlined_rows(
         bounds = {"first_row_id": row_ids.first, "end_row_id": row_ids.end}
         statement = Statement(inlined_queries.live_rows_between(table, picked), {"snapshot": snapshot, **bounds})
     found = _fetch_all(session, RowQuery(statement, inlined.name, 1, columns))
-    return found.rows, found.numbers[0]
+    [found_ids] = found.numbers
+    return found.rows, found_ids
 
 
 def read_inlined_changes(
@@ -99,7 +100,7 @@ def count_inlined_changes(session: Session, table: TableVersion, span: SnapshotS
     marks = [mark for t in tables for mark in (t.c.begin_snapshot, t.c.end_snapshot)]
     statements = [Statement(inlined_queries.count_by(mark), {"start": span.start, "end": span.end}) for mark in marks]
     for rows in session.run(statements) if statements else ():
-        yield from ((row[0], row[1]) for row in rows)
+        yield from ((snapshot, count) for snapshot, count in rows)
 
 
 def read_row_versions(
@@ -118,14 +119,14 @@ def count_row_versions(session: Session, names: Sequence[str], snapshot: Snapsho
     rules, schema = session.dialect.inlined_rules, session.database.url.metadata_schema
     tables = [inlined_table(name, (), rules, schema) for name in names]
     statements = [Statement(inlined_queries.count_versions(table), {"snapshot": snapshot}) for table in tables]
-    return [int(rows[0][0]) for rows in session.run(statements)] if statements else []
+    return [int(count) for [[count]] in session.run(statements)] if statements else []
 
 
 def read_inlined_extents(session: Session, tables: Sequence[InlinedTable], snapshot: SnapshotId) -> list[InlinedExtent]:
     """Return how much each of some inlined tables holds at a snapshot, without reading the rows."""
     if not tables:
         return []
-    sql_tables = [inlined_queries.pick_columns(session, inlined, ())[0] for inlined in tables]
+    sql_tables = [table for table, _ in (inlined_queries.pick_columns(session, inlined, ()) for inlined in tables)]
     row_size = session.dialect.inlined.row_size
     statements = [Statement(inlined_queries.extent(table), {"snapshot": snapshot}) for table in sql_tables]
     statements += [Statement(queries.row_count_and_bytes(table, row_size(table))) for table in sql_tables]

@@ -50,7 +50,7 @@ from ducklake_core.spec.rows import (
 )
 from ducklake_core.spec.tables import CatalogTables
 
-_MOST_CHANGES = 10_000  # combinations of tables that one stream has written to at once
+_MAX_CHANGES = 10_000  # combinations of tables that one stream has written to at once
 HEAD_COLUMNS = ("snapshot_id", "snapshot_time", "schema_version", "next_catalog_id", "next_file_id")
 
 
@@ -158,7 +158,7 @@ def inlining_changes(t: CatalogTables) -> Query[ChangesTextRow]:
     beginning = func.substr(c.c.commit_extra_info, literal_column("1"), bindparam("length", type_=Integer))
     is_wanted = c.c.changes_made.like("%inlined_insert:%"), beginning == bindparam("told")
     found = select(c.c.changes_made).where(*is_wanted).group_by(c.c.changes_made)
-    return Query(ChangesTextRow, found.order_by(func.max(c.c.snapshot_id).desc()).limit(_MOST_CHANGES))
+    return Query(ChangesTextRow, found.order_by(func.max(c.c.snapshot_id).desc()).limit(_MAX_CHANGES))
 
 
 @cache

@@ -11,7 +11,7 @@ Other = TypeVar("Other")
 Rest = TypeVarTuple("Rest")
 Value = TypeVar("Value")
 
-_MOST = 1024
+_MAX_ENTRIES = 1024
 
 
 def per_object(function: Callable[[Key, *Rest], Value]) -> Callable[[Key, *Rest], Value]:
@@ -26,7 +26,7 @@ def per_object(function: Callable[[Key, *Rest], Value]) -> Callable[[Key, *Rest]
     def remembered(key: Key, *rest: *Rest) -> Value:
         found = known.get((id(key), *rest))
         if found is None:
-            if len(known) >= _MOST:
+            if len(known) >= _MAX_ENTRIES:
                 known.clear()
             found = known[id(key), *rest] = (key, function(key, *rest))
         return found[1]
@@ -50,7 +50,7 @@ def per_object_while_same(
         def remembered(key: Key, other: Other) -> Value:
             found = known.get(id(key))
             if found is None or not is_same(found[1], other):
-                if len(known) >= _MOST:
+                if len(known) >= _MAX_ENTRIES:
                     known.clear()
                 found = known[id(key)] = (key, other, function(key, other))
             return found[2]
