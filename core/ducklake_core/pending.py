@@ -78,6 +78,15 @@ class PendingTable:
     def added_bytes(self) -> int:
         return sum(added.rows.nbytes for added in self.added)
 
+    def has_room(self, rows: pa.Table, byte_limit: int) -> bool:
+        """Tell whether its rows to be inlined take no more bytes than so many with these, as Arrow has them.
+
+        To sum those up takes 25 µs, a part of a small commit that can be felt; the sizes of buffers take a hundredth of
+        it. Columns may share one, so that these are enough only where there is plenty of room.
+        """
+        left = byte_limit - self.added_bytes
+        return bool(rows.get_total_buffer_size() * rows.num_columns <= left or rows.nbytes <= left)
+
     def count_added(self) -> AddedCount:
         return AddedCount(
             inlined_rows=sum(a.rows.num_rows for a in self.added),

@@ -127,7 +127,7 @@ class RowWriter:
     def add(
         self, pending: PendingTable, rows: pa.Table, row_ids: np.ndarray | None, row_limit: int, byte_limit: int
     ) -> None:
-        is_small = rows.num_rows <= row_limit and rows.nbytes + pending.added_bytes <= byte_limit
+        is_small = rows.num_rows <= row_limit and pending.has_room(rows, byte_limit)
         rules = self.database.dialect.inlined_rules
         if is_small and pending.can_inline and find_unstorable(rows, pending.table.columns, rules) is None:
             pending.added.append(AddedRows(rows, row_ids))
