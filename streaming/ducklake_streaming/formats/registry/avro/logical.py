@@ -98,7 +98,7 @@ def _decimals(values: pa.Array, node: Scalar, rows: Rows, reasons: Reasons) -> p
 def _decimal_array(unscaled: list[int | None], node: Scalar) -> pa.Array:
     """Make the array of its bytes: as Decimals it would take ten times as long."""
     data = b"".join((number or 0).to_bytes(16, "little", signed=True) for number in unscaled)
-    validity = pa.array([number is not None for number in unscaled]).buffers()[1]
+    validity = pa.array([number is not None for number in unscaled], pa.bool_()).buffers()[1]
     kind = pa.decimal128(node.precision, node.scale)
     return pa.Array.from_buffers(kind, len(unscaled), [validity, pa.py_buffer(data)])
 

@@ -12,6 +12,8 @@ from ducklake_streaming.formats.registry.avro.vectors import is_vectorized, read
 from ducklake_streaming.formats.registry.client import RegisteredSchema
 from ducklake_streaming.formats.registry.values import Decoded, Reasons, put_together
 
+NO_AVRO = "the value does not fit its Avro schema: a number is too long, or a boolean is neither 0 nor 1"
+
 
 class AvroReader:
     """Reads what one schema has written."""
@@ -36,7 +38,7 @@ class AvroReader:
         right, odd = np.flatnonzero(is_right), np.flatnonzero(~is_right)
         of_odd = Reasons()
         others = self._rows.read(records.take(pa.array(odd)), of_odd)
-        for row, reason in of_odd.by_row.items():
-            reasons.add(int(odd[row]), reason)
+        for row, place in enumerate(odd.tolist()):
+            reasons.add(place, of_odd.by_row.get(row, NO_AVRO))
         parts = [(right, values.take(pa.array(right))), (odd, others)]
         return put_together(parts, len(records), values.type)

@@ -31,6 +31,16 @@ _ARROW = {
 _BROKEN = (EOFError, IndexError, KeyError, TypeError, ValueError, OverflowError, MemoryError, AssertionError)
 
 
+class _Payload(BytesIO):
+    """Bytes that end: fastavro takes some values for there that are not, as often as a broken array says."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        if size is None or len(found) != size:
+            raise EOFError
+        return found
+
+
 class AvroRows:
     """Reads values by fastavro, without logical types: those are made of whole columns later."""
 
@@ -51,7 +61,7 @@ class AvroRows:
         return build(values, self.kind, reasons)
 
     def _read(self, record: bytes, row: int, reasons: Reasons) -> object:
-        file = BytesIO(record)
+        file = _Payload(record)
         file.seek(HEADER_BYTES)
         try:
             value = schemaless_reader(file, self._parsed, None)

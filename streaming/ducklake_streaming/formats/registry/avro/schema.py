@@ -139,7 +139,7 @@ class _Walk:
             case "record" | "error":
                 return self._record(schema, within)
             case "array":
-                return Array(self.node(schema["items"], within))
+                return Array(_item(self.node(schema["items"], within)))
             case "map":
                 return Map(self.node(schema["values"], within))
             case str(kind) if kind in _PLAIN:
@@ -165,6 +165,23 @@ class _Walk:
         if isinstance(schema, str):
             return schema
         return str(schema.get("name") or self._type_name(schema["type"]))
+
+
+def _item(node: Node) -> Node:
+    """Refuse items without bytes: of those, a broken array can claim any number, and no memory would hold them."""
+    if _is_empty(node):
+        raise UnusableSchema("it has an array of items that hold nothing")
+    return node
+
+
+def _is_empty(node: Node) -> bool:
+    match node:
+        case Scalar():
+            return node.kind == "null" or (node.kind == "fixed" and node.size == 0)
+        case Record():
+            return all(_is_empty(field) for _, field in node.fields)
+        case _:
+            return False
 
 
 def _branch_names(full: list[str]) -> list[str]:
