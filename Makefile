@@ -4,23 +4,24 @@ SHELL := /bin/bash
 BIN := .venv/bin
 ENVIRONMENT := .venv/.stamp
 CATALOG ?= sqlite
+INPUT ?= rate
 # Else each Python process of Spark and of the tests compiles all that it imports again, which takes seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-feed bench-flush bench-latency bench-read bench-sink fuzz mutants docs lock format clean
+.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-feed bench-flush bench-kafka bench-latency bench-read bench-sink chaos-kafka fuzz mutants docs lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres for PostgreSQL)
-	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) $(ARGS)
+demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres, INPUT=kafka)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) --input $(INPUT) $(ARGS)
 
 test: $(ENVIRONMENT) kafka-jars ## run every test, with real PostgreSQL, Kafka, DuckDB and Spark (ARGS="-k name" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)
 
 kafka-jars: $(ENVIRONMENT) ## fetch Kafka and a schema registry into ~/.cache, once; tests that need them are skipped without
-	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector schema-registry \
+	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector schema-registry >/dev/null \
 		|| echo 'tests with Kafka or a schema registry will be skipped' >&2
 
 test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
@@ -39,6 +40,9 @@ bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the f
 bench-sink: $(ENVIRONMENT) ## measure the sink: ARGS="small", "large", "many" or "beside" (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.sink $(ARGS)
 
+bench-kafka: $(ENVIRONMENT) kafka-jars ## measure what a job adds to Spark's reading of Kafka: ARGS="share" or "sustain" (ARGS="--help")
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.kafka $(ARGS)
+
 bench-latency: $(ENVIRONMENT) ## measure how long a row takes from a commit to a reader of changes (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.latency $(ARGS)
 
@@ -56,6 +60,9 @@ test-spark: $(ENVIRONMENT) ## run the tests of reads with each version of Spark 
 
 fuzz: $(ENVIRONMENT) ## take new random walks and draw new examples, for long (FUZZ_EXAMPLES=2000; ARGS="-k name" to choose)
 	@$(BIN)/pytest -m "fuzz or hypothesis" --hypothesis-profile=fuzz --timeout=0 $(ARGS)
+
+chaos-kafka: $(ENVIRONMENT) kafka-jars ## kill a job ten times, restart Kafka and PostgreSQL: 200,000 records, once each (CHAOS_SEED=12)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home CHAOS_SIZE=large $(BIN)/pytest tests/jobs/test_kafka_chaos.py $(ARGS)
 
 mutants: $(ENVIRONMENT) ## take out one safeguard after another and see that a test notices (ARGS="sink- --jobs 2" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.mutants.run $(ARGS)

@@ -64,6 +64,14 @@ def test_wheel_holds_our_names_at_top_level_and_no_other(wheel: Path) -> None:
     assert names == {*PACKAGES, "pyspark_ducklake.py", "ducklake_streaming-0.1.0.dist-info"}
 
 
+def test_wheel_holds_the_checksums_of_what_it_fetches(wheel: Path, pytestconfig: pytest.Config) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if name.endswith(".sha256")}
+
+    folder = pytestconfig.rootpath / "streaming"
+    assert names == {str(file.relative_to(folder)) for file in folder.rglob("*.sha256")} != set()
+
+
 def test_wheel_says_that_it_is_typed(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

@@ -41,6 +41,14 @@ def test_files_are_fetched_once(server: Path, pins: dict[str, str]) -> None:
     assert len(told) == 1
 
 
+def test_files_are_printed_for_a_shell(server: Path, pins: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    _serve(server, pins)
+
+    assert main(["set"]) is None
+
+    assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == ["a-1.jar", "b-2.jar"]
+
+
 def test_a_mirror_of_maven_is_asked(server: Path, pins: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     _serve(server, pins)
     monkeypatch.delenv("MVNW_REPOURL")

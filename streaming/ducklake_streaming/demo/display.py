@@ -105,7 +105,7 @@ def summary(display: Display, lake: Lake, table: str, trigger_ms: list[float], a
             yield f"                   slower than every {asked_ms} ms: this machine is too busy or too small for that"
 
 
-def how_to_open(workspace: Workspace) -> Iterator[str]:
+def how_to_open(workspace: Workspace, query: str) -> Iterator[str]:
     """Yield what opens the lake in DuckDB."""
     if workspace.start_again is not None:
         yield "PostgreSQL has been stopped. To look into the lake, start it again (Ctrl-C stops it):"
@@ -114,7 +114,7 @@ def how_to_open(workspace: Workspace) -> Iterator[str]:
         yield ""
     yield "To open the lake, start `duckdb` and paste:"
     yield ""
-    for statement in workspace.statements():
+    for statement in workspace.statements(query):
         yield f"  {statement}"
 
 

@@ -2,7 +2,7 @@
 
 A set of files is a text `NAME.sha256` beside this module, as `sha256sum` writes it: what is needed, and its checksums.
 Another server with the same files is named as for Maven: MVNW_REPOURL, or a mirror in ~/.m2/settings.xml.
-`python -m ducklake_streaming.demo.maven NAME …` fetches sets ahead of time.
+`python -m ducklake_streaming.demo.maven NAME …` fetches sets and prints where their files are.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ def cache_folder() -> Path:
 
 
 def main(names: list[str]) -> str | None:
-    """Fetch sets; return what went wrong, which is what `sys.exit` takes."""
+    """Fetch sets and print their files, one a line; return what went wrong, which is what `sys.exit` takes."""
     try:
         for name in names:
-            fetch_files(name, lambda line: sys.stderr.write(f"{line}\n"))
+            for file in fetch_files(name, lambda line: sys.stderr.write(f"{line}\n")):
+                sys.stdout.write(f"{file}\n")
     except FetchError as error:
         return str(error)
     return None

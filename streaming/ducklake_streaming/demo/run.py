@@ -24,6 +24,7 @@ from ducklake_streaming.java import require_java
 from ducklake_streaming.session import make_session
 
 TABLE = "main.readings"
+QUERY = "SELECT vehicle, count(*), max(speed_kmh) FROM lake.readings GROUP BY ALL ORDER BY ALL LIMIT 10;"
 SMALL_ROWS = 10
 SMALL_EVERY_MS = 100
 INLINE_ROWS = 1_000
@@ -71,7 +72,7 @@ def run_demo(demo: Demo, show: Callable[[str], None]) -> None:
         with _spark(workspace) as spark:
             _Show(workspace, spark, show).run(demo.seconds)
     show("")
-    for line in how_to_open(workspace):
+    for line in how_to_open(workspace, QUERY):
         show(line)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ducklake_streaming.demo.local_postgres import (
-    Cluster,
     PostgresError,
     create_database,
     make_cluster,
@@ -22,7 +21,7 @@ from ducklake_streaming.demo.local_postgres import (
 
 MARKER = "made-by-ducklake-stream-demo"
 DATABASE = "lake"
-SERVER = "postgres"  # the folder, or link, of the demonstration's own server
+POSTGRES, KAFKA = "postgres", "kafka"  # the folders, or links, of the demonstration's own servers
 SOCKET_PORT = 5432  # only names the socket: the server listens on no network
 
 
@@ -52,13 +51,13 @@ class Workspace:
     def spark_log(self) -> Path:
         return self.directory / "spark.log"
 
-    def statements(self) -> list[str]:
-        """Return what opens the lake in DuckDB."""
+    def statements(self, query: str) -> list[str]:
+        """Return what opens the lake in DuckDB, and a query."""
         attach = self.attach.replace("'", "''")
         return [
             f"INSTALL ducklake; INSTALL {self.extension};",
             f"ATTACH '{attach}' AS lake;",
-            "SELECT vehicle, count(*), max(speed_kmh) FROM lake.readings GROUP BY ALL ORDER BY ALL LIMIT 10;",
+            query,
         ]
 
 
@@ -75,7 +74,8 @@ def postgres_workspace(directory: Path) -> Iterator[Workspace]:
     """Give a new workspace whose catalog is in a PostgreSQL that runs as long as this block."""
     with _own_directory(directory) as own:
         try:
-            cluster = _make_cluster(own)
+            home = server_directory(own, POSTGRES)
+            cluster = make_cluster(home, str(home), SOCKET_PORT)
             with running(cluster):
                 create_database(cluster, DATABASE)
                 conninfo = cluster.conninfo(DATABASE)
@@ -106,14 +106,38 @@ def _own_directory(directory: Path) -> Iterator[Path]:
             raise DemoError(
                 f"a demo runs in {str(directory)!r} already: let it end, or name another with --directory"
             ) from None
-        _refuse_running_server(own)
+        _refuse_running_postgres(own)
+        _refuse_running_kafka(own)
         _empty(own, keep=marker)
         yield own
 
 
-def _refuse_running_server(directory: Path) -> None:
+def server_directory(directory: Path, name: str) -> Path:
+    """Make the folder of a server: in the demonstration's, or elsewhere with a link there."""
+    wanted = directory / name
+    home = make_directory(wanted)
+    if home != wanted:
+        wanted.symlink_to(home)
+    return home
+
+
+def _refuse_running_kafka(directory: Path) -> None:
+    """See that nobody has started the broker of an earlier demonstration again: it holds a lock then."""
+    try:
+        with (directory / KAFKA / "data" / ".lock").open("r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        raise DemoError(
+            f"the Kafka broker of an earlier demo runs in {str(directory)!r}: stop it (Ctrl-C where it runs), "
+            "or name another directory with --directory"
+        ) from None
+
+
+def _refuse_running_postgres(directory: Path) -> None:
     """See that nobody has started the PostgreSQL of an earlier demonstration again."""
-    file = directory / "postgres" / "data" / "postmaster.pid"
+    file = directory / POSTGRES / "data" / "postmaster.pid"
     if not file.exists():
         return
     process_id = int(file.read_text().split()[0])
@@ -132,18 +156,10 @@ def _empty(directory: Path, keep: Path) -> None:
         if path == keep:
             continue
         if path.is_symlink():
-            if path.name == SERVER and path.is_dir():
+            if path.name in (POSTGRES, KAFKA) and path.is_dir():
                 shutil.rmtree(path.resolve())  # the server's own may be elsewhere; what others link to is theirs
             path.unlink()
         elif path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _make_cluster(directory: Path) -> Cluster:
-    wanted = directory / SERVER
-    home = make_directory(wanted)
-    if home != wanted:
-        wanted.symlink_to(home)
-    return make_cluster(home, str(home), SOCKET_PORT)
