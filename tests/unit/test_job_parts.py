@@ -1,5 +1,6 @@
 """Parts of a job that need no Spark: the gate of batches, how long a query may begin again, settings of the session."""
 
+import logging
 import threading
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import CatalogAway, CatalogBack
 from ducklake_streaming.jobs.batch_gate import BatchGate, GateClosed
+from ducklake_streaming.jobs.job_logs import start_logging
 from ducklake_streaming.jobs.job_session import has_local_checkpoints, spark_settings
+from ducklake_streaming.jobs.references import Redactor
 from ducklake_streaming.jobs.settings import Job
 from ducklake_streaming.jobs.supervisor import RestartBudget
 
@@ -146,3 +149,21 @@ def test_settings_of_the_file_win_and_options_of_the_jvm_are_added_to_ours() -> 
 )
 def test_checkpoints_are_local_on_one_machine_alone(checkpoint: str, master: str, is_local: bool) -> None:  # noqa: FBT001 # a parameter of a test
     assert has_local_checkpoints(job(checkpoint, master=master)) is is_local
+
+
+# ---- the log
+
+
+def test_what_is_logged_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.RootLogger(logging.WARNING)
+    monkeypatch.setattr(logging, "root", root)  # that of the tests stays as it is
+    start_logging(Redactor(["planted"]), log_file=tmp_path / "job.log")
+
+    root.error("a line with %s", "planted", exc_info=ValueError("refused: planted"))
+
+    for handler in root.handlers:
+        handler.close()
+    text = (tmp_path / "job.log").read_text()
+    assert "a line with ***" in text
+    assert "ValueError: refused: ***" in text
+    assert "planted" not in text

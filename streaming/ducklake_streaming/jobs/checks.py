@@ -16,6 +16,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.observe import NO_RECORDER
 from ducklake_core.settings import shown_catalog
 from ducklake_core.spec.paths import hide_password
+from ducklake_streaming.formats.registry.probe import probe
 from ducklake_streaming.java import require_java
 from ducklake_streaming.jobs.connector import check_connector
 from ducklake_streaming.jobs.folders import check_folder, check_readable, is_local
@@ -71,6 +72,8 @@ def _input_checks(job: Job, pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
     match pipeline.input:
         case KafkaInput() as kafka:
             yield "topics", partial(_topics, kafka)
+            if kafka.registry is not None:
+                yield "registry", partial(_registry, kafka, kafka.registry)
         case FilesInput() as files:
             yield "files", partial(_files, files)
         case DuckLakeInput() as lake:
@@ -171,6 +174,14 @@ def _topics(kafka: KafkaInput) -> str:
     topics = cluster.topics(names)
     cluster.latest(place for topic in topics for place in topic.places)  # that we may read them
     return ", ".join(f"{topic.name} ({_partitions(len(topic.partitions))})" for topic in topics)
+
+
+def _registry(kafka: KafkaInput, url: str) -> str:
+    """See that the registry answers and has the subjects; of topics that are named by a pattern, only if it says so."""
+    named = kafka.registry_options.get("subject", "")
+    subjects = [one.strip() for one in named.split(",")] if named else [f"{topic}-value" for topic in kafka.topics]
+    found = [probe(url, subject, kafka.registry_options) for subject in subjects]
+    return "; ".join(found) or "not looked at: which subjects are needed, the topics will tell"
 
 
 def _partitions(number: int) -> str:

@@ -24,7 +24,8 @@ def uses_kafka(job: Job) -> bool:
 def jar_settings(job: Job) -> dict[str, str]:
     """Return where Spark gets the connector from; nothing where the file has Spark's own settings for that."""
     if job.spark.jars is not None:
-        return {"spark.jars": ",".join(map(str, jar_files(job.spark.jars)))}
+        own = job.spark.settings.get("spark.jars")
+        return {"spark.jars": ",".join([*([own] if own else []), *map(str, jar_files(job.spark.jars))])}
     if not uses_kafka(job) or any(name in job.spark.settings for name in JAR_SETTINGS):
         return {}
     return {"spark.jars.packages": f"{PACKAGE}:{version('pyspark')}"}

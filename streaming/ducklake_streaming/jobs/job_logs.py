@@ -12,17 +12,6 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _CHATTY = ("py4j", "urllib3", "fsspec", "asyncio")
 
 
-class RedactingFormatter(logging.Formatter):
-    """Hides secrets in whole lines, those of tracebacks included."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__(FORMAT)
-        self._redactor = redactor
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self._redactor.redact(super().format(record))
-
-
 def start_logging(redactor: Redactor, *, verbose: bool = False, log_file: Path | None = None) -> None:
     """Let all that is logged go to stderr, at INFO or with `verbose` at DEBUG; a file has DEBUG in any case."""
     root = logging.getLogger()
@@ -36,5 +25,6 @@ def start_logging(redactor: Redactor, *, verbose: bool = False, log_file: Path |
 
 def _add(root: logging.Logger, handler: logging.Handler, level: int, redactor: Redactor) -> None:
     handler.setLevel(level)
-    handler.setFormatter(RedactingFormatter(redactor))
+    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.addFilter(redactor)
     root.addHandler(handler)

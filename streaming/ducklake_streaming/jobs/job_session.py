@@ -32,8 +32,8 @@ def spark_settings(job: Job) -> dict[str, str]:
     options = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} {given.get(_JVM_OPTIONS, '')}".strip()
     return {
         "spark.ui.showConsoleProgress": "false",  # a job's output is lines
-        **jar_settings(job),
         **given,
+        **jar_settings(job),
         **redaction_settings(job),
         _JVM_OPTIONS: options,
     }

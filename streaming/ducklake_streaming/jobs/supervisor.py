@@ -114,13 +114,14 @@ class Supervisor:
 
     def _run_query(self) -> BaseException | None:
         """Run a query to its end; return what made it fail."""
+        self._parts.gate.error = None  # that of the query before
         query = self._parts.start(self._write)
         self._parts.recorder.record(PipelineStarted(self.name))
         try:
             self._wait(query)
         finally:
             self._end(query)
-        return None if self._stop.is_set() else self._explained(self._error_of(query))
+        return self._parts.gate.error if self._stop.is_set() else self._explained(self._error_of(query))
 
     def _wait(self, query: StreamingQuery) -> None:
         """Wait until the query has ended or is to be stopped. Raises what the watch over its input does."""
