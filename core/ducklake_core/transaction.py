@@ -34,7 +34,6 @@ from ducklake_core.pending import AddedCount, PendingTable
 from ducklake_core.pending_definitions import PendingDefinitions, TableSchema
 from ducklake_core.plan import definition
 from ducklake_core.plan.evolution import AddColumn, EvolutionStep, PromoteColumn, plan_evolution
-from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.read.positions import RowPositions
@@ -299,7 +298,7 @@ class Transaction:
         pending = self._table(table)
         definition.set_nulls_allowed(pending.table, column, allowed=False)  # refuses a field before its rows are read
         name = definition.find_column(pending.table, split_path(column)).name
-        count = self._rows.count(pending, parse_filter(f"{quoted(name)} IS NULL", pending.table.columns))
+        count = self._rows.count(pending, self._predicate(pending, f"{quoted(name)} IS NULL"))
         if count:
             raise InvalidInput(
                 f"column '{column}' of '{pending.table.qualified_name}' has {count} nulls: fill them first"
@@ -355,7 +354,11 @@ class Transaction:
         self._open().alter_table(name, change)
 
     def _predicate(self, pending: PendingTable, where: str | Predicate | None) -> Predicate | None:
-        return parse_filter(where, pending.table.columns) if isinstance(where, str) else where
+        if not isinstance(where, str):
+            return where
+        from ducklake_core.plan.filter_sql import parse_filter  # noqa: PLC0415 # its parser takes long to import
+
+        return parse_filter(where, pending.table.columns)
 
     def _refuse_failed(self) -> None:
         if self._has_failed:

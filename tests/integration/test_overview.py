@@ -163,6 +163,21 @@ def test_a_lake_of_duckdb_has_totals(catalog: Catalog, oracle: Oracle) -> None:
         assert lake.ledger_entries() == []
 
 
+def test_deletes_of_files_that_were_rewritten_do_not_count(catalog: Catalog, lake: Lake, oracle: Oracle) -> None:
+    lake.set_option("data_inlining_row_limit", 100)
+    lake.create_table("t", {"i": "int64", "s": "varchar"})
+    lake.append("t", rows(*range(1000)))
+    lake.delete("t", "i < 10")
+    lake.close()
+    oracle.attach(catalog.attach)
+    oracle.execute("CALL ducklake_rewrite_data_files('lake', 't', delete_threshold => 0)")
+    oracle.close()
+
+    found = totals_of(lake, "main.t")
+
+    assert (found.rows, found.deleted_rows, found.rows) == (990, 0, lake.table("t").count())
+
+
 @pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
 def test_a_role_that_may_only_read_can_ask(catalog: PostgresCatalog, lake: Lake) -> None:
     lake.create_table("t", {"i": "int64", "s": "varchar"})

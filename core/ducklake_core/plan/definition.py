@@ -10,9 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from ducklake_core.errors import InvalidInput, ObjectExists, ObjectNotFound
 from ducklake_core.model import Column, Partitioning, PartitionKey, SortKey, SortOrder, TableVersion
@@ -250,40 +247,24 @@ def _refuse_in_use(table: TableVersion, column: Column, path: str) -> None:
     ids = {node.column_id for node in column.walk()}
     if table.partitioning and any(k.column_id in ids for k in table.partitioning.keys):
         raise InvalidInput(f"column '{path}' partitions table '{table.qualified_name}': change the partitioning first")
-    if table.sort_order and any(fold(column.name) in _sort_columns(k) for k in table.sort_order.keys):
+    if table.sort_order and any(_sorts_by(key, column.name) for key in table.sort_order.keys):
         raise InvalidInput(f"column '{path}' sorts table '{table.qualified_name}': change the sort order first")
 
 
 def _rename_sort_keys(table: TableVersion, old: str, new: str, provisional_id: int) -> TableVersion:
     order = table.sort_order
-    if order is None or all(fold(old) not in _sort_columns(k) for k in order.keys):
+    if order is None or not any(_sorts_by(key, old) for key in order.keys):
         return table
-    keys = tuple(_renamed_key(k, old, new) for k in order.keys)
+    from ducklake_core.plan.sort_expressions import renamed_key  # noqa: PLC0415 # see there
+
+    keys = tuple(renamed_key(key, old, new) for key in order.keys)
     return replace(table, sort_order=SortOrder(provisional_id, keys))
 
 
-def _sort_columns(key: SortKey) -> set[str]:
-    """Return the columns that a sort expression names, in lower case."""
-    return {fold(node.name) for node in _sort_expression(key).find_all(exp.Column)}
+def _sorts_by(key: SortKey, column: str) -> bool:
+    from ducklake_core.plan.sort_expressions import sort_columns  # noqa: PLC0415 # see there
 
-
-def _renamed_key(key: SortKey, old: str, new: str) -> SortKey:
-    if fold(old) not in _sort_columns(key):
-        return key
-    expression = _sort_expression(key)
-    if isinstance(expression, exp.Column):
-        return replace(key, expression=quote_name(new))
-    for node in expression.find_all(exp.Column):
-        if fold(node.name) == fold(old):
-            node.set("this", exp.to_identifier(new, quoted=quote_name(new) != new))
-    return replace(key, expression=expression.sql(dialect="duckdb"))
-
-
-def _sort_expression(key: SortKey) -> exp.Expr:
-    try:
-        return sqlglot.parse_one(key.expression, dialect="duckdb")
-    except SqlglotError as error:
-        raise InvalidInput(f"the sort expression '{key.expression}' cannot be parsed: change the sort order") from error
+    return fold(column) in sort_columns(key)
 
 
 def _parse_sort_key(table: TableVersion, text: str) -> SortKey:

@@ -12,7 +12,6 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, Snapshot, TableVersion
 from ducklake_core.plan.definition import find_column
-from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.read.listing import ask_catalog, list_files, list_table
 from ducklake_core.read.request import RowRequest
@@ -83,4 +82,8 @@ class Table:
         return tuple(find_column(self.version, [name]) for name in columns)
 
     def _predicate(self, text: str | None) -> Predicate | None:
-        return None if text is None else parse_filter(text, self.version.columns)
+        if text is None:
+            return None
+        from ducklake_core.plan.filter_sql import parse_filter  # noqa: PLC0415 # its parser takes long to import
+
+        return parse_filter(text, self.version.columns)

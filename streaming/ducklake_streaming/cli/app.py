@@ -30,6 +30,7 @@ from ducklake_streaming.cli import (
     tables,
 )
 from ducklake_streaming.cli.errors import EXPECTED_ERRORS, ExitCode, exit_code_of, message_of
+from ducklake_streaming.cli.quick_start import leave_out_pandas
 
 PROGRAM = "ducklake-stream"
 COMMAND_MODULES = (  # in the order of the help
@@ -45,6 +46,9 @@ COMMAND_MODULES = (  # in the order of the help
     consumers,
     offsets,
     flush,
+)
+_WITHOUT_SPARK = frozenset(
+    {"changes", "consumers", "flush", "offsets", "read", "snapshots", "status", "streams", "tables"}
 )
 
 
@@ -73,7 +77,9 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code. Without arguments it is that of the process."""
+    if arguments is None and _WITHOUT_SPARK & set(sys.argv[1:2]):
+        leave_out_pandas()
     try:
         code = app(args=arguments, prog_name=PROGRAM, standalone_mode=False)
     except EXPECTED_ERRORS as error:

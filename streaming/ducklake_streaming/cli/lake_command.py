@@ -16,6 +16,7 @@ import typer
 
 from ducklake_streaming.cli.errors import CommandError, ExitCode
 from ducklake_streaming.cli.output import Output
+from ducklake_streaming.cli.quick_start import without_collections
 from ducklake_streaming.cli.warning_lines import WarningLines
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class LakeAccess:
     @contextmanager
     def lake(self, recorder: Recorder | None = None) -> Iterator[Lake]:
         """Open the lake; `recorder` is told what happens, by default warnings are lines on stderr."""
-        from ducklake_core import Lake  # noqa: PLC0415 # takes most of the time in which a command starts
+        with without_collections():
+            from ducklake_core import Lake  # noqa: PLC0415 # takes most of the time in which a command starts
 
         if not self.catalog:
             raise CommandError(f"which lake? Name it by --catalog or {CATALOG_VARIABLE}: {_EXAMPLES}", ExitCode.USAGE)

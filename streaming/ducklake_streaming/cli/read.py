@@ -99,10 +99,11 @@ def read_slices(slices: Sequence[Slice], progress: ReadProgress) -> Iterator[pa.
 
 
 def _slices(table: Table, columns: Sequence[str] | None, where: str | None) -> list[Slice]:
+    if where is None:
+        return table.slices(columns)
     from ducklake_core.plan.filter_sql import parse_filter  # noqa: PLC0415 # see the docstring of the package
 
-    predicate = None if where is None else parse_filter(where, table.version.columns)
-    return table.slices(columns, predicate)
+    return table.slices(columns, parse_filter(where, table.version.columns))
 
 
 def _schema(table: Table, columns: Sequence[str] | None) -> pa.Schema:
