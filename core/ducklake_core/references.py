@@ -94,7 +94,7 @@ def _look_up(match: re.Match[str], environment: Mapping[str, str], folder: Path)
 def _content(file: Path) -> str:
     """Return a file's text without the end of its last line, which editors and `echo` add."""
     try:
-        return file.read_text().removesuffix("\n").removesuffix("\r")
+        return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise InvalidInput(f"the file {str(file)!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
@@ -32,7 +33,16 @@ from ducklake_streaming.jobs.literal_secrets import (
     literal_secrets,
 )
 from ducklake_streaming.jobs.schemas import OptionalDdl, OptionalSchemaFile, read_schema
-from ducklake_streaming.jobs.values import Offsets, OptionalPattern, Options, Texts, one_of, option_text
+from ducklake_streaming.jobs.values import (
+    Offsets,
+    OptionalHttpUrl,
+    OptionalPattern,
+    Options,
+    Servers,
+    Texts,
+    one_of,
+    option_text,
+)
 
 KafkaFormat: TypeAlias = Annotated[str, *one_of("json", "csv", "avro", "protobuf", "debezium", "raw")]
 FileFormat: TypeAlias = Annotated[str, *one_of("json", "csv", "parquet", "text")]
@@ -43,7 +53,7 @@ class KafkaInput(Keys):
     """`kind = "kafka"`: topics of a broker, by Spark's own connector."""
 
     kind: Literal["kafka"]
-    servers: Text = setting("the brokers: `host:port`, several separated by commas")
+    servers: Servers = setting("the brokers: `host:port`, several separated by commas")
     topics: Texts = setting("names of topics", default=())
     topic_pattern: OptionalPattern = setting(
         "instead of `topics`: a regular expression (Java's) that a topic's whole name matches", default=None
@@ -55,7 +65,7 @@ class KafkaInput(Keys):
     schema_file: OptionalSchemaFile = setting(
         "instead of `schema`: a file with it, as DDL (`.ddl`, `.sql`) or as Spark's JSON (`.json`)", default=None
     )
-    registry: OptionalText = setting("the URL of a schema registry", default=None)
+    registry: OptionalHttpUrl = setting("the URL of a schema registry", default=None)
     registry_options: Options = setting("what the registry needs: `subject`, `user`, `password`", default={})
     starting_offsets: Offsets = setting(
         'where a new pipeline begins: "earliest", "latest", or the offset of each partition', default="earliest"
@@ -91,8 +101,7 @@ class KafkaInput(Keys):
 
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see omissions
-        if "topics" in right and "topic_pattern" in right:
-            yield "topics and topic_pattern exclude each other"
+        yield from _of_topics(right)
         yield from _excluding(right)
         yield from mistakes_in_options(right.get("options", {}))
         for key in ("options", "registry_options"):
@@ -213,6 +222,19 @@ _CAMEL = re.compile("|".join(name for name in SourceOptions.names() if name.lowe
 def _schemas(right: Mapping[str, Any]) -> list[str]:  # Any: see KafkaInput
     names = {"schema": "schema_text", "schema_file": "schema_file", "registry": "registry"}
     return [name for name, field in names.items() if field in right]
+
+
+def _of_topics(right: Mapping[str, Any]) -> Iterator[str]:  # Any: see KafkaInput
+    topics, pattern = right.get("topics", ()), right.get("topic_pattern")
+    if "topics" in right and pattern is not None:
+        yield "topics and topic_pattern exclude each other"
+    dead = right.get("dead_letter_topic")
+    if dead is not None and (dead in topics or (pattern is not None and re.fullmatch(pattern, dead))):
+        yield f"dead_letter_topic is {dead!r}, which is read, too: dead letters would come back for ever"
+    offsets = right.get("starting_offsets", "")
+    for topic in json.loads(offsets) if offsets.startswith("{") and topics else ():
+        if topic not in topics:
+            yield f"starting_offsets names '{topic}', which is none of the topics"
 
 
 def _lacking(format_: str, given: Collection[str]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def load_job(path: Path, environment: Mapping[str, str] = os.environ) -> LoadedJ
 
 def _read(path: Path) -> dict[str, Any]:  # Any: whatever TOML may hold
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise _refusal([f"{path}: the file cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError:
@@ -80,10 +80,16 @@ def _is_nameless(found: Mapping[str, Any]) -> bool:  # Any: see _read
 
 def _shared(found: Mapping[str, Any]) -> Iterator[str]:  # Any: see _read
     """Yield what two pipelines have in common and may not."""
-    pipelines = found.get("pipeline")
-    for key in ("checkpoint", "stream"):
+    pipelines = found["pipeline"] if isinstance(found.get("pipeline"), Mapping) else {}
+    for key in ("checkpoint", "stream", "input.consumer_id", "input.schema_tracking_location"):
         owners: dict[str, str] = {}
-        for name, pipeline in pipelines.items() if isinstance(pipelines, Mapping) else ():
-            value = pipeline.get(key, name if key == "stream" else None) if isinstance(pipeline, Mapping) else None
+        for name, pipeline in pipelines.items():
+            value = _value_at(pipeline, key) or (name if key == "stream" else None)
             if isinstance(value, str) and owners.setdefault(value.rstrip("/"), name) != name:
                 yield f"pipeline.{name}.{key} is that of pipeline.{owners[value.rstrip('/')]}: each needs its own"
+
+
+def _value_at(value: Any, key: str) -> Any:  # Any: see _read
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

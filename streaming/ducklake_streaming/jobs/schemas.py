@@ -45,7 +45,7 @@ def _read_file(path: Path) -> StructType:
     parse = _BY_SUFFIX.get(path.suffix.lower())
     if parse is None:
         raise ValueError(f"its name must end in one of {', '.join(_BY_SUFFIX)}")
-    return parse(path.read_text())
+    return parse(path.read_text(encoding="utf-8-sig"))
 
 
 def _parse_json(content: str) -> StructType:

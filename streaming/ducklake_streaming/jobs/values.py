@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import PlainValidator, WithJsonSchema
 
@@ -15,6 +16,7 @@ from ducklake_core.settings import Problem, checked, optional, text
 from ducklake_core.spec.names import nearest_name
 from ducklake_core.spec.quantities import parse_duration
 
+_SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d{1,5}")
 AVAILABLE_NOW = "available now"
 AS_FAST_AS_POSSIBLE = "as fast as possible"
 
@@ -49,6 +51,24 @@ def parse_texts(value: object) -> tuple[str, ...]:
     if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) and one for one in texts):
         raise ValueError('a list of texts, such as ["orders", "payments"]')
     return tuple(texts)
+
+
+def parse_servers(value: object) -> str:
+    servers = value if isinstance(value, str) else ",".join(parse_texts(value))
+    if not all(_SERVER.fullmatch(one.strip()) for one in servers.split(",")):
+        raise ValueError("'host:port', several separated by commas")
+    return servers
+
+
+def parse_http_url(value: object) -> str:
+    url = text(value)
+    try:
+        is_right = urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname is not None
+    except ValueError:  # such as brackets without an address
+        is_right = False
+    if not is_right:
+        raise ValueError("a URL such as 'http://registry:8081'")
+    return url
 
 
 def parse_pattern(value: object) -> str:
@@ -123,6 +143,8 @@ def one_of(*choices: str) -> tuple[PlainValidator, WithJsonSchema]:
 
 
 Trigger: TypeAlias = Annotated[TriggerSetting, *checked(parse_trigger, {"type": ["string", "number"]})]
+Servers: TypeAlias = Annotated[str, *checked(parse_servers, {"type": ["string", "array"], "minLength": 1})]
+OptionalHttpUrl: TypeAlias = Annotated[str | None, *checked(optional(parse_http_url), {"type": "string"})]
 _TEXTS = {"type": ["string", "array"], "items": {"type": "string", "minLength": 1}}
 Texts: TypeAlias = Annotated[tuple[str, ...], *checked(parse_texts, _TEXTS)]
 OPTIONS_SCHEMA = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
