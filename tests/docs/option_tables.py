@@ -10,6 +10,7 @@ from ducklake_core.settings import Settings, shown_default
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.options import SinkOptions
 from ducklake_sources.options import FOR_CHANGES_ONLY, FOR_TABLES_ONLY, SourceOptions
+from ducklake_streaming.formats.registry.access import RegistryOptions
 from ducklake_streaming.jobs.json_schema import schema_text
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.settings import (
@@ -38,6 +39,7 @@ TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("jobs.md", "`[job]`", JobOptions, frozenset()),
     ("jobs.md", "`[pipeline.NAME]`", Pipeline, frozenset({"input", "transform", "sink"})),
     ("jobs.md", "of Kafka", KafkaInput, frozenset({"kind"})),
+    ("jobs.md", "`registry_options`", RegistryOptions, frozenset()),
     ("jobs.md", "of files", FilesInput, frozenset({"kind"})),
     ("jobs.md", "of rate", RateInput, frozenset({"kind"})),
     ("jobs.md", "`[pipeline.NAME.transform]`", Transform, frozenset()),

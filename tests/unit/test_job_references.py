@@ -35,7 +35,7 @@ servers = "broker:9092"
 topics = ["orders"]
 format = "avro"
 registry = "http://registry"
-registry_options = { password = "${file:secrets/registry}" }
+registry_options = { user = "me", password = "${file:secrets/registry}" }
 [pipeline.orders.input.options]
 "kafka.sasl.jaas.config" = "X required password=\\"${file:secrets/kafka}\\";"
 "kafka.client.id" = "$${env:X}"

@@ -10,7 +10,6 @@ from ducklake_streaming.formats.debezium_records import DebeziumDecoder
 from ducklake_streaming.formats.decoder import Decoder
 from ducklake_streaming.formats.json_records import JsonDecoder
 from ducklake_streaming.formats.raw_records import RawDecoder
-from ducklake_streaming.formats.registry.access import RegistryOptions
 from ducklake_streaming.formats.registry.decoder import RegistryDecoder
 from ducklake_streaming.jobs.input_settings import KafkaInput
 from ducklake_streaming.jobs.schemas import read_schema
@@ -38,8 +37,7 @@ def make_decoder(source: KafkaInput) -> Decoder:
 def _registry_decoder(source: KafkaInput) -> Decoder:
     if source.registry is None:
         raise InvalidInput(f"format '{source.format}' needs a schema registry: name its URL as 'registry'")
-    options = RegistryOptions.parse(source.registry_options)
-    return RegistryDecoder(source.format, source.registry, options, source.topics)
+    return RegistryDecoder(source.format, source.registry, source.registry_options, source.topics)
 
 
 def _schema(source: KafkaInput) -> T.StructType:

@@ -24,6 +24,7 @@ from ducklake_core.settings import (
     setting,
 )
 from ducklake_sources.options import FOR_TABLES_ONLY, SourceOptions
+from ducklake_streaming.formats.registry.access import RegistryOptions
 from ducklake_streaming.jobs.kafka_options import mistakes_in_options
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.literal_secrets import (
@@ -66,7 +67,9 @@ class KafkaInput(Keys):
         "instead of `schema`: a file with it, as DDL (`.ddl`, `.sql`) or as Spark's JSON (`.json`)", default=None
     )
     registry: OptionalHttpUrl = setting("the URL of a schema registry", default=None)
-    registry_options: Options = setting("what the registry needs: `subject`, `user`, `password`", default={})
+    registry_options: RegistryOptions = setting(
+        "how the registry is asked: see below", default=RegistryOptions(), shown="none"
+    )
     starting_offsets: Offsets = setting(
         'where a new pipeline begins: "earliest", "latest", or the offset of each partition', default="earliest"
     )
@@ -105,7 +108,7 @@ class KafkaInput(Keys):
         yield from _excluding(right)
         yield from mistakes_in_options(right.get("options", {}))
         for key in ("options", "registry_options"):
-            for name in literal_secrets(right.get(key, {})):
+            for name in literal_secrets(dict(right.get(key, {}))):
                 yield f"{key} has a secret in '{name}': {REMEDY}"
         problem = literal_password_of_url(right.get("registry") or "")
         if problem:
@@ -210,11 +213,12 @@ class RateInput(Keys):
 
 # Which of schema, schema_file and registry a format of Kafka's records may be given.
 _SCHEMAS_OF = {
-    **dict.fromkeys(("json", "debezium"), ("schema", "schema_file", "registry")),
-    "csv": ("schema", "schema_file"),
+    "json": ("schema", "schema_file", "registry"),
+    **dict.fromkeys(("csv", "debezium"), ("schema", "schema_file")),
     **dict.fromkeys(("avro", "protobuf"), ("registry",)),
     "raw": (),
 }
+_WITHOUT_SCHEMA = ("debezium", "raw")
 _OF_FILES = {"path": "path", "maxfilespertrigger": "max_files_per_trigger"}
 _CAMEL = re.compile("|".join(name for name in SourceOptions.names() if name.lower() != name))
 
@@ -239,7 +243,7 @@ def _of_topics(right: Mapping[str, Any]) -> Iterator[str]:  # Any: see KafkaInpu
 
 def _lacking(format_: str, given: Collection[str]) -> Iterator[str]:
     needed = _SCHEMAS_OF[format_]
-    if needed and not {"schema", "schema_file", "registry"} & set(given):
+    if format_ not in _WITHOUT_SCHEMA and not {"schema", "schema_file", "registry"} & set(given):
         yield f"{needed[0]} is missing: format '{format_}' needs {' or '.join(needed)}"
 
 
@@ -251,7 +255,7 @@ def _excluding(right: Mapping[str, Any]) -> Iterator[str]:  # Any: see KafkaInpu
             yield f"{name} is not for format '{format_}', which takes {wanted}"
     if len(found) > 1:
         yield f"{' and '.join(found)} exclude each other: a payload has one schema"
-    if right.get("registry_options") and "registry" not in right:
+    if "registry_options" in right and "registry" not in right:
         yield "registry_options needs registry"
 
 

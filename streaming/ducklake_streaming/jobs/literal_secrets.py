@@ -10,7 +10,7 @@ from ducklake_core.references import ReferencedText
 from ducklake_core.settings import catalog_password
 
 REMEDY = "write it as ${env:NAME} or ${file:/path}"
-_SECRET_NAME = re.compile(r"password|secret|ssl\.keystore\.key$", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"password|secret|^token$|ssl\.keystore\.key$", re.IGNORECASE)
 _SECRET_PART = re.compile(r"""(?:password|secret)\s*=\s*["']?([^"'\s;]+)""", re.IGNORECASE)
 
 
@@ -25,9 +25,11 @@ def literal_password_of_url(url: str) -> str | None:
     return f"holds a password: {REMEDY}" if password and not _is_referenced(password, url) else None
 
 
-def literal_secrets(options: Mapping[str, str]) -> Iterator[str]:
+def literal_secrets(options: Mapping[str, object]) -> Iterator[str]:
     """Yield the names of options that hold a secret which is no reference."""
     for name, value in options.items():
+        if not isinstance(value, str):
+            continue
         parts = [value] if _SECRET_NAME.search(name) else _SECRET_PART.findall(value)
         if any(not _is_referenced(part, value) for part in parts):
             yield name

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 from urllib3.util import Url, make_headers, parse_url
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.settings import Duration, OptionalText, Settings, setting
+from ducklake_core.settings import Duration, OptionalText, setting
+from ducklake_streaming.jobs.keys import Keys
 
 
-class RegistryOptions(Settings):
+class RegistryOptions(Keys):
     """The key `registry_options` of a Kafka input."""
 
     purpose: ClassVar[str] = "a schema registry cannot be used"
