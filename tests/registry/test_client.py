@@ -32,7 +32,7 @@ def test_schema_comes_with_those_that_it_refers_to(registry: Registry) -> None:
     assert (by_id.kind, [name for name, _ in by_id.references]) == ("AVRO", ["x.Inner"])
     assert client.latest(f"{topic}-value") == (schema_id, by_id)
     assert client.subjects_of(schema_id) == {f"{topic}-value"}
-    assert probe(registry.url, f"{topic}-value", {}).startswith(
+    assert probe(registry.url, f"{topic}-value", RegistryOptions()).startswith(
         f"subject '{topic}-value' has schema id {schema_id} (AVRO)"
     )
 
@@ -45,14 +45,14 @@ def test_what_is_not_there_is_named(registry: Registry) -> None:
     with pytest.raises(NoSuchSchema, match=r"^subject 'a/b c' is not in the schema registry"):
         client.latest("a/b c")
     with pytest.raises(NoSuchSchema, match=r"^subject 'nothing' is not in"):
-        probe(registry.url, "nothing", {})
+        probe(registry.url, "nothing", RegistryOptions())
 
 
 def test_registry_that_is_away_is_named_without_its_password() -> None:
     url = f"http://scott:tiger@{HOST}:{free_port()}"
 
     with pytest.raises(RegistryUnavailable, match="cannot be reached, asked 4 times for subject 's'") as caught:
-        probe(url, "s", {"timeout": "1s"})
+        probe(url, "s", RegistryOptions.parse({"timeout": "1s"}))
 
     assert "tiger" not in str(caught.value)
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), RegistryUnavailable)  # noqa: S301 # our own
@@ -72,7 +72,7 @@ def test_sign_in_that_is_refused_says_so_and_shows_no_secret(url: str, options: 
     with socket.create_server((HOST, 0)) as server:
         Thread(target=_refuse_once, args=(server, heard)).start()
         with pytest.raises(InvalidInput, match=r"does not let us read subject 's' \(401\)"):
-            probe(url.format(f"{HOST}:{server.getsockname()[1]}"), "s", options)
+            probe(url.format(f"{HOST}:{server.getsockname()[1]}"), "s", RegistryOptions.parse(options))
 
     assert header.lower() in heard[0].lower()
 

@@ -178,7 +178,7 @@ def _topics(kafka: KafkaInput) -> str:
 
 def _registry(kafka: KafkaInput, url: str) -> str:
     """See that the registry answers and has the subjects; of topics that are named by a pattern, only if it says so."""
-    named = kafka.registry_options.get("subject", "")
+    named = kafka.registry_options.subject
     subjects = [one.strip() for one in named.split(",")] if named else [f"{topic}-value" for topic in kafka.topics]
     found = [probe(url, subject, kafka.registry_options) for subject in subjects]
     return "; ".join(found) or "not looked at: which subjects are needed, the topics will tell"
