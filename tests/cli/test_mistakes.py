@@ -33,6 +33,7 @@ SECRET = "s3cret"  # noqa: S105 # in an address that leads nowhere
         (["snapshot", "--catalog", "{lake}"], "Did you mean 'snapshots'"),
         (["status", "--catalog", "{lake}", "--small-file", "few"], "--small-file"),
         (["status", "--job", "nowhere.toml"], "nowhere.toml"),
+        (["streams", "--catalog", "{lake}", "forget", "s"], "write --catalog after 'forget'"),
     ],
     ids=lambda value: " ".join(value[:4]) if isinstance(value, list) else "",
 )

@@ -1,6 +1,7 @@
 """What starts when a command starts: neither Java nor Spark, and nothing heavy that is not used."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -80,3 +81,22 @@ def test_spark_finds_pandas_in_a_process_that_runs_it() -> None:
     probe = "from ducklake_streaming.cli import main; main(); import pandas"
 
     subprocess.run([sys.executable, "-c", probe, "run", "nowhere.toml"], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [(["st"], ["status", "streams"]), (["read", "t"], ["t"]), (["read", "main."], ["main.t"]), (["read", "no"], [])],
+    ids=str,
+)
+def test_the_shell_completes_commands_and_tables(words: list[str], completed: list[str], catalog: str) -> None:
+    asked = {
+        "_DUCKLAKE_STREAM_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["ducklake-stream", *words]),
+        "COMP_CWORD": str(len(words)),
+        "DUCKLAKE_CATALOG": catalog,
+    }
+    command = [sys.executable, "-c", "from ducklake_streaming.cli import main; main()"]
+
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **asked})
+
+    assert (done.stdout.split(), done.stderr) == (completed, "")

@@ -66,12 +66,23 @@ def add_lake_group(app: typer.Typer, name: str, explanation: str, default: Calla
     def run_default(context: typer.Context, **given: Any) -> None:  # Any: see `_with_lake`
         if context.invoked_subcommand is None:
             run(**given)
+        else:
+            _refuse_options(context, context.invoked_subcommand)
 
     own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     run_default.__signature__ = inspect.Signature([own, *_SHARED.values()])  # type: ignore[attr-defined] # likewise
     group.callback(invoke_without_command=True)(run_default)
     app.add_typer(group, name=name)
     return group
+
+
+def _refuse_options(context: typer.Context, command: str) -> None:
+    """Refuse options before a command of a group: it would not hear of them, and take another lake perhaps."""
+    for name in _SHARED:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--json" if name == "as_json" else f"--{name.replace('_', '-')}"
+            raise CommandError(f"write {option} after '{command}', not before it", ExitCode.USAGE)
 
 
 def _with_lake(command: Callable[..., None]) -> Callable[..., None]:
