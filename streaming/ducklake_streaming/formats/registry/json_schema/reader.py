@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import jsonschema_rs
 import pyarrow as pa
@@ -25,6 +25,7 @@ from ducklake_streaming.formats.registry.json_schema.shape import (
 from ducklake_streaming.formats.registry.values import Decoded, Reasons, build
 from ducklake_streaming.formats.registry.wire import HEADER_BYTES
 
+_Date = TypeVar("_Date", date, datetime)
 LONE_VALUE = "value"  # the column of a schema that is no object
 
 
@@ -107,15 +108,22 @@ def _leaf(value: Any, kind: str, path: tuple[str, ...]) -> Any:  # Any: see _val
         case "integer":
             return int(value)  # 1.0 is an integer in JSON
         case "date":
-            return date.fromisoformat(value)
+            return _parsed(date, value, path)
         case "date-time":
             return _instant(value, path)
         case _:
             return value
 
 
+def _parsed(kind: type[_Date], text: str, path: tuple[str, ...]) -> _Date:
+    try:
+        return kind.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{_place(path)}'{text}' is no {kind.__name__}: {error}") from error
+
+
 def _instant(text: str, path: tuple[str, ...]) -> datetime:
-    found = datetime.fromisoformat(text)
+    found = _parsed(datetime, text, path)
     if found.tzinfo is None:
         raise ValueError(f"{_place(path)}'{text}' has no time zone")
     return found
