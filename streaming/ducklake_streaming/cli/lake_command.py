@@ -39,11 +39,11 @@ class LakeAccess:
     @contextmanager
     def lake(self, recorder: Recorder | None = None) -> Iterator[Lake]:
         """Open the lake; `recorder` is told what happens, by default warnings are lines on stderr."""
+        if not self.catalog:
+            raise CommandError(f"which lake? Name it by --catalog or {CATALOG_VARIABLE}: {_EXAMPLES}", ExitCode.USAGE)
         with without_collections():
             from ducklake_core import Lake  # noqa: PLC0415 # takes most of the time in which a command starts
 
-        if not self.catalog:
-            raise CommandError(f"which lake? Name it by --catalog or {CATALOG_VARIABLE}: {_EXAMPLES}", ExitCode.USAGE)
         with Lake.open(
             self.catalog,
             metadata_schema=self.metadata_schema,
