@@ -202,12 +202,14 @@ def test_a_run_whose_stream_another_has_taken_over_ends_with_its_own_code(kafka:
     assert has_all(job_folder, "orders", topic)
 
 
-def test_what_keeps_a_job_from_beginning_needs_no_spark(job_folder: JobFolder) -> None:
+def test_what_keeps_a_job_from_beginning_is_one_line(job_folder: JobFolder) -> None:
     away = {"url": "postgresql://lake@127.0.0.1:1/lake", "timeout": "1s"}
     rate = job_folder.pipeline("p", {"kind": "rate"})
 
     job_folder.write({"p": {**rate, "chekpoint": "x"}})
     mistaken = job_folder.run()
+    job_folder.write({"p": rate}, spark={"master": "nonsense"})
+    without_spark = job_folder.run()
     job_folder.write({"p": rate}, catalog=away)
     given_up = job_folder.run()
     job_folder.write({"p": rate}, catalog={**away, "timeout": "2m"})
@@ -218,6 +220,9 @@ def test_what_keeps_a_job_from_beginning_needs_no_spark(job_folder: JobFolder) -
 
     assert mistaken.wait() == 2
     assert mistaken.lines("pipeline.p", "'chekpoint'", "did you mean 'checkpoint'?")
+    assert without_spark.wait() == 1
+    assert without_spark.lines("ducklake-stream: Spark has not started")
+    assert_no_stacks(without_spark)
     assert given_up.wait() == 1
     assert given_up.lines("ducklake-stream: ", "gave up after")
     assert stopped.wait() == 0, stopped.log

@@ -52,6 +52,7 @@ def test_planted_secrets_are_found_nowhere(
     job = job_folder.start("--verbose", "--log-file", f"{job_folder.folder}/job.log")
     job.wait_for_line("batch_committed", "stream=records")
     job.wait_for_line("pipeline_failed pipeline=broken")
+    job.wait_for_line("pipeline_failed pipeline=registered")
     job.wait_for_line("batch_committed", "stream=copied")
     pages = "".join(_pages(port))
     processes = "".join(_command_lines(job))

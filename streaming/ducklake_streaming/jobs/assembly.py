@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,6 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import Recorder, Recorders
 from ducklake_sinks import DuckLakeSink
 from ducklake_streaming.formats.choose import make_decoder
-from ducklake_streaming.formats.decoder import Decoder
 from ducklake_streaming.jobs.batch_gate import BatchGate
 from ducklake_streaming.jobs.batch_writer import BatchWriter
 from ducklake_streaming.jobs.checkpoint import Checkpoint
@@ -28,19 +26,12 @@ from ducklake_streaming.kafka.events import ClusterNotWatched
 from ducklake_streaming.stopping import StopFlag
 
 
-def make_decoders(job: Job) -> dict[str, Decoder | None]:
-    """Return what decodes the records of each pipeline; None for inputs that are no Kafka. Raises InvalidInput."""
-    inputs = {name: pipeline.input for name, pipeline in job.pipeline.items()}
-    return {name: make_decoder(one) if isinstance(one, KafkaInput) else None for name, one in inputs.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class Assembly:
     """Makes pipelines of a job in one session; what they open is closed with `stack`."""
 
     spark: SparkSession
     job: Job
-    decoders: Mapping[str, Decoder | None]
     flag: StopFlag
     recorder: Recorder
     stack: ExitStack
@@ -52,9 +43,15 @@ class Assembly:
         sink = DuckLakeSink(**self.job.sink_arguments(name), recorder=recorder)
         self.stack.callback(sink.close)
         sink.start_flushing()
-        write = BatchWriter(name, self.job.pipeline[name], sink, self.decoders[name], recorder)
-        parts = PipelineParts(name, write, partial(self._start, name), gate, self._watch(name, stop), self.recorder)
+        writer = partial(self._writer, name, sink, recorder)
+        parts = PipelineParts(name, writer, partial(self._start, name), gate, self._watch(name, stop), self.recorder)
         return Supervisor(parts, stop)
+
+    def _writer(self, name: str, sink: DuckLakeSink, recorder: Recorder) -> BatchWriter:
+        """Return what writes batches of a pipeline. Raises InvalidInput, and what a schema registry does."""
+        pipeline = self.job.pipeline[name]
+        decoder = make_decoder(pipeline.input) if isinstance(pipeline.input, KafkaInput) else None
+        return BatchWriter(name, pipeline, sink, decoder, recorder)
 
     def _watch(self, name: str, stop: threading.Event) -> KafkaWatch | None:
         """Return who watches the cluster of a pipeline; None for other inputs, and where only Spark can log in."""

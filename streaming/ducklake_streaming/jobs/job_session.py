@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ducklake_core.errors import TerminalError
+from ducklake_core.log_lines import one_line
 from ducklake_streaming.jobs.connector import jar_settings
 from ducklake_streaming.jobs.folders import is_local
 from ducklake_streaming.jobs.redaction import redaction_settings
@@ -16,14 +20,19 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
 
 
+class SparkNotStarted(TerminalError):
+    """Spark cannot be started with these settings, or not get its jars."""
+
+
 def make_job_session(job: Job) -> SparkSession:
-    """Start Spark for a job. Raises InvalidInput where there is no Java, or no jars in the folder that is named."""
-    return make_session(
-        job.spark.app_name,
-        job.spark.master,
-        local_checkpoints=has_local_checkpoints(job),
-        settings=spark_settings(job),
-    )
+    """Start Spark for a job. Raises InvalidInput where there is no Java, or no jars in the folder; SparkNotStarted."""
+    settings = spark_settings(job)
+    try:
+        return make_session(
+            job.spark.app_name, job.spark.master, local_checkpoints=has_local_checkpoints(job), settings=settings
+        )
+    except (PySparkException, Py4JError) as error:
+        raise SparkNotStarted(f"Spark has not started; its own lines say why: {one_line(error)}") from error
 
 
 def spark_settings(job: Job) -> dict[str, str]:

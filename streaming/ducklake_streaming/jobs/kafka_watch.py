@@ -12,7 +12,7 @@ from ducklake_core.retries import Patience
 from ducklake_streaming.jobs.checkpoint import Checkpoint
 from ducklake_streaming.jobs.settings import KafkaInput
 from ducklake_streaming.kafka.cluster import Cluster
-from ducklake_streaming.kafka.errors import BrokerUnavailable, TopicNotFound
+from ducklake_streaming.kafka.errors import BrokerRefused, BrokerUnavailable, TopicNotFound
 from ducklake_streaming.kafka.losses import TopicState, find_losses, ids_of, losses_error, within_batch
 from ducklake_streaming.kafka.places import Offsets
 from ducklake_streaming.kafka.waiting import BrokerOutage
@@ -92,10 +92,10 @@ class KafkaWatch:
                 raise losses_error(self._stream, losses)
 
     def warn_of_losses(self, starts: Offsets, ends: Offsets) -> None:
-        """Say what a batch will not find. Without a cluster nobody can tell."""
+        """Say what a batch will not find. Where the cluster does not tell, the batch goes on all the same."""
         try:
             state = self._state(starts)
-        except BrokerUnavailable:
+        except (BrokerRefused, BrokerUnavailable, TopicNotFound):
             return
         for loss in find_losses(starts, state, self._known_ids):
             end = ends.get((loss.topic, loss.partition), loss.wanted)
@@ -108,7 +108,7 @@ class KafkaWatch:
         wanted = self._checkpoint.next_offsets()
         try:
             losses = find_losses(wanted, self._state(wanted), self._known_ids)
-        except BrokerUnavailable:
+        except (BrokerRefused, BrokerUnavailable, TopicNotFound):
             return error
         if not losses:
             return error

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+
+from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
 from ducklake_core.errors import CatalogUnavailable, NoLakeFound
 from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
 from ducklake_core.retries import Patience
-from ducklake_streaming.jobs.assembly import Assembly, make_decoders
+from ducklake_streaming.jobs.assembly import Assembly
 from ducklake_streaming.jobs.events import JobEnded, JobStopping
 from ducklake_streaming.jobs.exit_codes import ExitCode
 from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.job_session import make_job_session
 from ducklake_streaming.jobs.settings import CatalogSettings
 from ducklake_streaming.jobs.supervisor import Supervisor
-from ducklake_streaming.stopping import StopFlag, flag_of_signals
+from ducklake_streaming.stopping import JVM_GONE, StopFlag, flag_of_signals
 
 POLL_SECONDS = 0.2
 
@@ -32,14 +34,13 @@ def run_job(loaded: LoadedJob, recorder: Recorder | None = None) -> ExitCode:
     InvalidInput, or what opening the lake raises. What makes a pipeline fail is recorded, and decides the code.
     """
     job, recorder = loaded.job, Recorders(recorder or LOG_RECORDER)
-    decoders = make_decoders(job)
     with flag_of_signals() as flag, ExitStack() as stack:
         await_catalog(job.catalog, flag, recorder)
         if flag.is_set:
             return ExitCode.ENDED
         spark = make_job_session(job)
-        stack.callback(spark.stop)
-        assembly = Assembly(spark, job, decoders, flag, recorder, stack)
+        stack.callback(_stop, spark)
+        assembly = Assembly(spark, job, flag, recorder, stack)
         supervisors = [assembly.supervisor(name) for name in job.pipeline]
         for supervisor in supervisors:
             supervisor.begin()
@@ -67,6 +68,12 @@ def await_catalog(catalog: CatalogSettings, flag: StopFlag, recorder: Recorder) 
     except CatalogUnavailable:
         if not flag.is_set:
             raise
+
+
+def _stop(spark: SparkSession) -> None:
+    """End Spark; its JVM may have ended before, which is what a pipeline has failed of."""
+    with suppress(*JVM_GONE):
+        spark.stop()
 
 
 def _wait(supervisors: Sequence[Supervisor], flag: StopFlag, recorder: Recorder, *, stops_together: bool) -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from pyspark.errors import PySparkException
@@ -22,7 +23,8 @@ from ducklake_streaming.jobs.batch_gate import BatchGate
 from ducklake_streaming.jobs.events import PipelineEnded, PipelineFailed, PipelineRestarted, PipelineStarted
 from ducklake_streaming.jobs.exit_codes import ExitCode, exit_code_of, is_broker_away, is_data_loss
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
-from ducklake_streaming.kafka.errors import BrokerUnavailable, RecordsLost
+from ducklake_streaming.kafka.errors import BrokerRefused, BrokerUnavailable, RecordsLost
+from ducklake_streaming.kafka.events import ClusterNotWatched
 from ducklake_streaming.kafka.places import Offsets, offsets_of_source
 from ducklake_streaming.stopping import JVM_GONE
 
@@ -37,10 +39,13 @@ PAUSE_SECONDS = 1.0  # before a query begins again
 
 @dataclass(frozen=True, slots=True)
 class PipelineParts:
-    """What a pipeline is made of. `watch` is that of an input from Kafka, else None."""
+    """What a pipeline is made of. `watch` is that of an input from Kafka, else None.
+
+    The writer is made in the pipeline's own thread: it may ask a schema registry, which may be away.
+    """
 
     name: str
-    write: WriteBatch
+    make_writer: Callable[[], WriteBatch]
     start: StartQuery
     gate: BatchGate
     watch: KafkaWatch | None
@@ -57,6 +62,8 @@ class Supervisor:
         self.failed_at = 0.0
         self._parts = parts
         self._stop = stop
+        self._watch = parts.watch
+        self._writer = cache(parts.make_writer)
         self._finder = QueryFinder()
         self._look_at = 0.0
         self._thread = threading.Thread(target=self._run, name=f"pipeline {parts.name}", daemon=True)
@@ -95,6 +102,7 @@ class Supervisor:
     def _run_queries(self) -> None:
         """Run one query after another, as long as they fail for want of a broker, and not for too long."""
         budget = RestartBudget(0.0 if self._parts.watch is None else self._parts.watch.timeout_seconds)
+        self._writer()
         while not self._stop.is_set():
             self._prepare()
             started, batches = time.monotonic(), self._parts.gate.batches
@@ -108,9 +116,20 @@ class Supervisor:
             self._stop.wait(PAUSE_SECONDS)
 
     def _prepare(self) -> None:
-        if self._parts.watch is not None:
-            self._parts.watch.await_cluster()
-            self._parts.watch.prepare()
+        """Wait for the cluster of the input, and see that what is to be read next is there."""
+        if self._watch is not None:
+            with self._gives_up_watching():
+                self._watch.await_cluster()
+                self._watch.prepare()
+
+    @contextmanager
+    def _gives_up_watching(self) -> Iterator[None]:
+        """Go on without a watch where the cluster refuses us: Java may trust a certificate that we do not know."""
+        try:
+            yield
+        except BrokerRefused as error:
+            self._watch = None
+            self._parts.recorder.record(ClusterNotWatched(self.name, error))
 
     def _run_query(self) -> BaseException | None:
         """Run a query to its end; return what made it fail."""
@@ -132,9 +151,10 @@ class Supervisor:
     def _look(self) -> None:
         """Look at the cluster of the input, if that is due."""
         now = time.monotonic()
-        if self._parts.watch is not None and now >= self._look_at:
+        if self._watch is not None and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            self._parts.watch.look()
+            with self._gives_up_watching():
+                self._watch.look()
 
     def _end(self, query: StreamingQuery) -> None:
         """Stop a query that runs: after its batch, unless that waits for what is away."""
@@ -149,7 +169,7 @@ class Supervisor:
     def _is_working(self, query: StreamingQuery) -> bool:
         with suppress(BrokerUnavailable, RecordsLost):
             self._look()
-        return query.isActive and not (self._parts.watch is not None and self._parts.watch.is_away)
+        return query.isActive and not (self._watch is not None and self._watch.is_away)
 
     def _error_of(self, query: StreamingQuery) -> BaseException | None:
         """Return what made the query fail: in a batch, the error as it was raised; else Spark's."""
@@ -157,15 +177,16 @@ class Supervisor:
         return None if error is None else self._parts.gate.error or error
 
     def _explained(self, error: BaseException | None) -> BaseException | None:
-        watch = self._parts.watch
-        return error if error is None or watch is None or not is_data_loss(error) else watch.explain(error)
+        if error is None or self._watch is None or not is_data_loss(error):
+            return error
+        return self._watch.explain(error)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         """Write one batch; Spark calls this."""
         with self._parts.gate.batch():
-            if self._parts.watch is not None and self._parts.watch.counts_losses:
-                self._parts.watch.warn_of_losses(*self._range_of(batch, batch_id))
-            self._parts.write(batch, batch_id)
+            if self._watch is not None and self._watch.counts_losses:
+                self._watch.warn_of_losses(*self._range_of(batch, batch_id))
+            self._writer()(batch, batch_id)
 
     def _range_of(self, batch: DataFrame, batch_id: int) -> tuple[Offsets, Offsets]:
         """Return where a batch begins and ends in each partition."""
