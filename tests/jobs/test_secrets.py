@@ -10,6 +10,7 @@ from urllib.request import urlopen
 import psycopg
 import pytest
 
+from ducklake_core import Lake
 from ducklake_streaming.cli import main
 from ducklake_streaming.demo.local_postgres import free_port
 from tests.fixtures.driver import SETTINGS
@@ -47,6 +48,9 @@ def test_planted_secrets_are_found_nowhere(
     url = guarded.create_database().url.replace("lake@", f"writer:{CATALOG}@")
     for name, value in {"LAKE_URL": url, "REGISTRY_PASSWORD": REGISTRY}.items():
         monkeypatch.setenv(name, value)
+    with Lake.create(url, f"{job_folder.folder}/data/") as lake:
+        lake.create_table("main.source", {"id": "int64"})
+        lake.append("main.source", {"id": [1]})
 
     assert main(["check", str(job_folder.file)]) == 1  # the registry is away
     job = job_folder.start("--verbose", "--log-file", f"{job_folder.folder}/job.log")
@@ -97,7 +101,7 @@ def _write_job(folder: JobFolder, kafka: Kafka) -> int:
     folder.write(
         {
             "records": folder.pipeline("records", records, "1 second"),
-            "copied": folder.pipeline("copied", {"kind": "ducklake", "table": "main.records"}, "1 second"),
+            "copied": folder.pipeline("copied", {"kind": "ducklake", "table": "main.source"}, "1 second"),
             "broken": {**broken, "transform": {"sql": "SELECT no_such_column FROM input"}},
             "registered": folder.pipeline("registered", registered),
         },

@@ -32,7 +32,13 @@ def make_job_session(job: Job) -> SparkSession:
             job.spark.app_name, job.spark.master, local_checkpoints=has_local_checkpoints(job), settings=settings
         )
     except (PySparkException, Py4JError) as error:
-        raise SparkNotStarted(f"Spark has not started; its own lines say why: {one_line(error)}") from error
+        raise SparkNotStarted(f"Spark has not started: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return what an error says in one line; of one in Java, py4j tells in the first line only which call it was."""
+    lines = str(error).splitlines()
+    return next((line.removeprefix(": ") for line in lines[1:] if line.startswith(": ")), one_line(error))
 
 
 def spark_settings(job: Job) -> dict[str, str]:
