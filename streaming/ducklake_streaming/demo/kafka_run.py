@@ -133,8 +133,8 @@ class _Show:
             job.close()
 
     def _wait_for_more(self, job: JobProcess) -> None:
-        before = self._shown.snapshots
-        self._wait(job, lambda found: found.rows > 0 and found.snapshots > before)
+        before = self._shown.records
+        self._wait(job, lambda found: before < found.records or found.records == self._producer.produced)
 
     def _watch(self, job: JobProcess, seconds: float) -> None:
         end = self._clock.seconds() + seconds
