@@ -191,6 +191,8 @@ def _long(value: int) -> bytes:
         ("long", b"\xff" * 10 + b"\1", "a number is too long"),
         ("long", b"\xff" * 9 + b"\2", "a number is too long"),
         ("boolean", b"\2", "a boolean is neither 0 nor 1"),
+        ("boolean", b"\1ab", "the Avro value ends 2 bytes before the record does"),
+        ("boolean", b"", "it ends too early"),
     ],
     ids=str,
 )
