@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.fixtures.drivers",
     "tests.fixtures.ingests",
     "tests.fixtures.jobs",
+    "tests.fixtures.pipelines",
     "tests.fixtures.pulls",
     "tests.fixtures.lives",
     "tests.fixtures.other_database",

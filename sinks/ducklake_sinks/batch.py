@@ -45,9 +45,7 @@ class BatchReader:
         sizes = self.runtime.tables.sizes
         hint = SizeHint(sizes.get(destination.key, BatchSize.UNKNOWN), self.runtime.options.inline_rows)
         with self.stopwatch.phase("collect"):
-            rows = collect_rows(destination.frame, schema, self.query, hint)
-        if hint.size is not BatchSize.LARGE:
-            destination.runs.append("collect")
+            rows = collect_rows(destination, schema, self.query, hint)
         if rows is not None:
             parts = self._parts(destination, rows, schema)
         else:

@@ -86,6 +86,7 @@ class BatchCommit:
         self._mode.prepare(core, parts)
         for part in parts:
             self._mode.stage(core, part)
+        self._mode.finish(core)
 
 
 def _places_of_files(core: Transaction, parts: Sequence[Part]) -> list[tuple[object, ...]]:

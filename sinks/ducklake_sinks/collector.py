@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from ducklake_sinks.destination import Destination
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.query import Query
 from ducklake_sinks.spark_types import from_arrow_types, to_arrow_types
@@ -36,17 +37,20 @@ class SizeHint:
     few_rows: int
 
 
-def collect_rows(frame: DataFrame, schema: FrameSchema, query: Query, hint: SizeHint) -> pa.Table | None:
+def collect_rows(destination: Destination, schema: FrameSchema, query: Query, hint: SizeHint) -> pa.Table | None:
     """Return the rows of a batch, None when it is to be written by executors."""
+    frame = destination.frame
     match hint.size:
         case BatchSize.LARGE:
             return None
         case BatchSize.UNKNOWN if query.must_be_drained():
             return None  # executors return few rows just as well, only later
         case BatchSize.UNKNOWN:
+            destination.runs.append("try")
             rows = collect_all(frame.limit(hint.few_rows + 1), schema)
             return rows if rows is not None and rows.num_rows <= hint.few_rows else None
         case BatchSize.SMALL:
+            destination.runs.append("collect")
             return collect_all(frame, schema)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import CommitResult
@@ -14,6 +16,7 @@ from ducklake_core.model import SortKey
 from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.modes.append import ReplaceMode
+from ducklake_sinks.modes.replay import ReplayMode
 from ducklake_sinks.options import Route, SinkOptions, parse_options
 from ducklake_sinks.report import failure_of, recorded_failure
 from ducklake_sinks.runtime import SinkRuntime
@@ -101,6 +104,16 @@ class DuckLakeSink:
         with SinkTransaction(runtime, start, ReplaceMode) as tx:
             tx.append(frame, table)
             return tx.commit()
+
+    def replay(self, ids: Sequence[int], letters: pa.Table, session: SparkSession) -> SinkTransaction:
+        """Begin to feed dead letters in again, by their row ids: append their rows to what this returns.
+
+        Its commit marks them in the same snapshot; those that are bad again keep their letter with the new reason. It
+        raises CommitConflict when another has fed one of them in meanwhile.
+        """
+        runtime = self._running()
+        start = runtime.begin_without_number(session, "sink.replay")
+        return SinkTransaction(runtime, start, partial(ReplayMode, ids=ids, letters=letters))
 
     def start_flushing(self, stream: str | None = None) -> None:
         """Begin to flush what earlier runs left inlined; the first batch does so in any case, when one comes.

@@ -8,10 +8,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ducklake_core import CommitResult, faults
-from ducklake_core.errors import InvalidInput
+from ducklake_core.errors import InvalidInput, ObjectNotFound
 from ducklake_core.observe import Event
 from ducklake_sinks.batch import BatchReader
 from ducklake_sinks.batch_commit import BatchCommit
@@ -57,6 +58,11 @@ class SinkTransaction:
         if epoch is None:
             return BatchInfo(self._runtime.options.stream, None, now)
         return BatchInfo(epoch.stream, epoch.batch_id, now)
+
+    @property
+    def mode(self) -> Mode:
+        """How rows get into the lake."""
+        return self._mode
 
     @property
     def is_replay(self) -> bool:
@@ -124,6 +130,18 @@ class SinkTransaction:
             self.result = self._commit_or_discard()
         self._finish(self.result)
         return self.result
+
+    def read_letters(self) -> pa.Table | None:
+        """Return the dead letters of this epoch as the lake has them after the commit, of a replay, too; None: none."""
+        epoch, options = self._started.epoch, self._runtime.options
+        if epoch is None or not options.quarantines or not (self.is_replay or self._mode.dead_letters):
+            return None
+        stream = epoch.stream.replace("'", "''")
+        try:
+            table = self._runtime.lake.table(options.dead_letters)
+        except ObjectNotFound:  # a replay of a batch without letters
+            return None
+        return table.read(filter=f"stream = '{stream}' AND batch_id = {epoch.batch_id}")
 
     def discard(self) -> None:
         """End the transaction and remove the files that were written for it."""

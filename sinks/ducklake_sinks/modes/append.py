@@ -47,6 +47,8 @@ class AppendMode:
         if part.rows is not None:
             self._append(core, part, part.rows)
 
+    def finish(self, core: Transaction) -> None: ...
+
     def on_conflict(self, error: CommitConflict) -> OnConflict:
         """Rows alone can always be staged anew. Files were made for tables as they were, and are never made again.
 

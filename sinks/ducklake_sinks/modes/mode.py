@@ -37,5 +37,8 @@ class Mode(Protocol):
     def stage(self, core: Transaction, part: Part) -> None:
         """Put one part into the lake's transaction."""
 
+    def finish(self, core: Transaction) -> None:
+        """Put into the lake's transaction what is known only after all parts are staged."""
+
     def on_conflict(self, error: CommitConflict) -> OnConflict:
         """Say what follows on a conflict of what was prepared last."""

@@ -19,6 +19,7 @@ from ducklake_streaming.cli import (
     changes,
     check,
     consumers,
+    dead_letters,
     demo,
     flush,
     offsets,
@@ -45,6 +46,7 @@ COMMAND_MODULES = (  # in the order of the help
     streams,
     consumers,
     offsets,
+    dead_letters,
     flush,
 )
 _WITHOUT_SPARK = frozenset(

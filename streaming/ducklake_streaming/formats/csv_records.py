@@ -18,6 +18,7 @@ from ducklake_streaming.formats.strict_json import NO_UTF8, NO_VALUE, PARSED, TE
 from ducklake_streaming.formats.strict_text import converted_text, has_text_form, is_wrong_text
 from ducklake_streaming.formats.strict_types import field_of, literal, quoted
 
+_LINE_TEXT = "_line"
 _FIELD = r'(?:"[^"]*+(?:""[^"]*+)*+"|[^",\r\n]*+)'
 _LINE = rf"\A{_FIELD}(?:,{_FIELD})*+\z"
 
@@ -33,11 +34,11 @@ class CsvDecoder:
         self._nonce = f"n{secrets.token_hex(8)}"
 
     def decode(self, records: DataFrame) -> DataFrame:
-        texts = records.selectExpr("*", rf"regexp_replace(CAST(value AS STRING), '\\r?\\n\\z', '') AS {TEXT}")
+        texts = records.selectExpr("*", rf"regexp_replace({TEXT}, '\\r?\\n\\z', '') AS {_LINE_TEXT}")
         parsed = texts.selectExpr("*", f"{self._parse()} AS {PARSED}")
         cases = "".join(f" WHEN {condition} THEN {literal(why)}" for condition, why in self._errors())
         added = f"{self._value()} AS {DECODED}", f"CASE{cases} END AS {ERROR}", f"false AS {STALE}"
-        return parsed.selectExpr("*", *added).drop(TEXT, PARSED)
+        return parsed.selectExpr("*", *added)
 
     def refresh(self) -> None:
         """Do nothing: the schema is given."""
@@ -53,7 +54,7 @@ class CsvDecoder:
         told = ", ".join(literal(one) for pair in options.items() for one in pair)
         names = [*self.schema.names, self._nonce, self._corrupt]
         ddl = ", ".join(f"{quoted(name)} string" for name in names)
-        return f"from_csv(concat({TEXT}, {literal(f',{self._nonce}')}), {literal(ddl)}, map({told}))"
+        return f"from_csv(concat({_LINE_TEXT}, {literal(f',{self._nonce}')}), {literal(ddl)}, map({told}))"
 
     def _text_of(self, name: str) -> str:
         field = field_of(PARSED, name)
@@ -64,10 +65,13 @@ class CsvDecoder:
         return f"named_struct({', '.join(fields)})"
 
     def _errors(self) -> Iterator[tuple[str, str]]:
-        yield f"{TEXT} IS NULL", NO_VALUE
-        yield "NOT is_valid_utf8(CAST(value AS STRING))", NO_UTF8  # a replacement in it would make it valid
-        is_plain = rf"NOT ({TEXT} RLIKE '[\"\\r\\n]')"
-        yield f"NOT ({is_plain} OR {TEXT} RLIKE {literal(_LINE)})", "the value is no line of CSV: its quotes are broken"
+        yield f"{_LINE_TEXT} IS NULL", NO_VALUE
+        yield f"NOT is_valid_utf8({TEXT})", NO_UTF8  # a replacement in it would make it valid
+        is_plain = rf"NOT ({_LINE_TEXT} RLIKE '[\"\\r\\n]')"
+        yield (
+            f"NOT ({is_plain} OR {_LINE_TEXT} RLIKE {literal(_LINE)})",
+            "the value is no line of CSV: its quotes are broken",
+        )
         is_whole = f"{field_of(PARSED, self._corrupt)} IS NULL AND {field_of(PARSED, self._nonce)} = '{self._nonce}'"
         count = len(self.schema.fields)
         yield f"NOT coalesce({is_whole}, false)", f"the value has not {count} fields"

@@ -6,12 +6,18 @@ which Debezium sends after a delete, says nothing new: it is passed over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE
+from ducklake_streaming.formats.json_records import explain_json
 from ducklake_streaming.formats.strict_json import PARSED, TEXT, StrictJson
 
+NO_OP = "the value is no envelope of Debezium: it has no op"
+NO_AFTER = "the envelope has no after, though its op is "
 _WITH_ROW = "'c', 'r', 'u'"  # created, read by a first snapshot, updated
 
 
@@ -38,17 +44,23 @@ class DebeziumDecoder:
 
     def decode(self, records: DataFrame) -> DataFrame:
         strict = self._json
-        texts = records.where("value IS NOT NULL").selectExpr("*", f"CAST(value AS STRING) AS {TEXT}")
-        parsed = texts.selectExpr("*", f"{strict.parse(TEXT)} AS {PARSED}")
+        parsed = records.where("value IS NOT NULL").selectExpr("*", f"{strict.parse(TEXT)} AS {PARSED}")
         both = parsed.selectExpr("*", f"{strict.value(PARSED)} AS _both", f"{strict.error(PARSED, TEXT)} AS _broken")
         bare = ", ".join(f"'{name}', _both.{name}" for name in self.schema.names)
         inner = both.selectExpr("*", f"coalesce(_both.payload, named_struct({bare})) AS {DECODED}")
         error = f"""
             CASE WHEN _broken IS NOT NULL THEN _broken
-                 WHEN {DECODED}.op IS NULL THEN 'the value is no envelope of Debezium: it has no op'
+                 WHEN {DECODED}.op IS NULL THEN '{NO_OP}'
                  WHEN {DECODED}.op IN ({_WITH_ROW}) AND {DECODED}.after IS NULL
-                 THEN concat('the envelope has no after, though its op is ', {DECODED}.op) END AS {ERROR}"""
-        return inner.selectExpr("*", error, f"false AS {STALE}").drop(TEXT, PARSED, "_both", "_broken")
+                 THEN concat('{NO_AFTER}', {DECODED}.op) END AS {ERROR}"""
+        return inner.selectExpr("*", error, f"false AS {STALE}")
+
+    def explainer(self) -> Callable[[bytes | None, str], str]:
+        return partial(_explain, self._json.schema)
 
     def refresh(self) -> None:
         """Do nothing: the schema is given."""
+
+
+def _explain(schema: T.StructType, value: bytes | None, error: str) -> str:
+    return error if error.startswith((NO_OP, NO_AFTER)) else explain_json(schema, value, error)

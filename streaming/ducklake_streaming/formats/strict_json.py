@@ -20,11 +20,12 @@ from ducklake_streaming.formats.strict_types import (
     literal,
     parsed_type,
     quoted,
+    type_ddl,
     variable_names,
     wrong_field,
 )
 
-TEXT = "_text"
+TEXT = "CAST(value AS STRING)"
 PARSED = "_parsed"
 NO_VALUE = "a tombstone: the record has no value"
 NO_UTF8 = "the value is no UTF-8"
@@ -94,7 +95,7 @@ class StrictJson:
         payload = parsed_type(self.schema)
         assert isinstance(payload, T.StructType)  # noqa: S101 # as its schema is
         item = T.StructType([*payload.fields, T.StructField(self.nonce, T.BooleanType())])
-        return f"{quoted(self.nonce)} {T.ArrayType(item).simpleString()}, {quoted(self._corrupt)} string"
+        return f"{quoted(self.nonce)} {type_ddl(T.ArrayType(item))}, {quoted(self._corrupt)} string"
 
 
 def shown_type(one: T.StructField) -> str:

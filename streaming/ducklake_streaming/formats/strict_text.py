@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_streaming.formats.strict_types import DATE_PATTERN, TIMESTAMP_PATTERN, literal, parsed_type
+from ducklake_streaming.formats.strict_types import (
+    DATE_PATTERN,
+    NUMBER_PATTERN,
+    TIMESTAMP_PATTERN,
+    is_decimal,
+    literal,
+)
 
 _WHOLE = r"^\s*[+-]?\d+\s*$"
-_NUMBER = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _PATTERNS: dict[type[T.DataType], str] = {
     T.BooleanType: r"(?i)^\s*(true|false)\s*$",
     T.ByteType: _WHOLE,
     T.ShortType: _WHOLE,
     T.IntegerType: _WHOLE,
     T.LongType: _WHOLE,
-    T.FloatType: _NUMBER,
-    T.DoubleType: _NUMBER,
-    T.DecimalType: _NUMBER,
+    T.FloatType: NUMBER_PATTERN,
+    T.DoubleType: NUMBER_PATTERN,
+    T.DecimalType: NUMBER_PATTERN,
     T.DateType: DATE_PATTERN,
     T.TimestampType: TIMESTAMP_PATTERN,
     T.TimestampNTZType: TIMESTAMP_PATTERN,
@@ -50,6 +55,5 @@ def _is_exact(text: str, type_: T.DataType) -> str:
         case T.FloatType() | T.DoubleType():
             return f"coalesce(abs({value}) <> double('Infinity'), false)"
         case T.DecimalType():
-            wide = converted_text(text, parsed_type(type_))
-            return f"coalesce({value} = {wide}, false)"
+            return is_decimal(text, type_)
     return f"{value} IS NOT NULL"

@@ -1,8 +1,9 @@
 """What Spark's lenient parsers let pass, found and refused, as SQL texts made of a schema. Runs on the driver.
 
 Spark reads 200 as a `tinyint` of -56, 1e999 as infinity, 1.239 as a `decimal(9,2)` of 1.24, "12:30" as a timestamp of
-today, 1700000000000000 as some year, and keeps both values of a key that a map has twice. So such fields are parsed as
-a wider type or as text (`parsed_type`), checked (`wrong`) and only then converted (`converted`).
+today, 1700000000000000 as some year, "1,5" as a decimal of 15, and keeps both values of a key that a map has twice. So
+such fields are parsed as a wider type, as text or as a variant (`parsed_type`), checked (`wrong`) and only then
+converted (`converted`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import count
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 MOST_DIGITS = 38
+NUMBER_PATTERN = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _DATE = r"\d{4,6}-\d{1,2}-\d{1,2}"
 _TIME = r"\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,9})?)?"
 _ZONE = r"( ?(Z|[+-]\d{1,2}(:?\d{2}){0,2}|[A-Za-z]+(/[A-Za-z_]+)*))?"
@@ -37,7 +39,7 @@ def _parsed_scalar(type_: T.DataType) -> T.DataType:
         case T.ByteType():
             return T.ShortType()
         case T.DecimalType():
-            return T.DecimalType(MOST_DIGITS, MOST_DIGITS - type_.precision + type_.scale)
+            return T.VariantType()
         case T.DateType() | T.TimestampType() | T.TimestampNTZType():
             return T.StringType()
     return type_
@@ -56,7 +58,8 @@ def converted(value: str, type_: T.DataType, names: Iterator[str]) -> str:
     if isinstance(type_, T.MapType):
         key, item = next(names), next(names)
         return f"transform_values({value}, ({key}, {item}) -> {converted(item, type_.valueType, names)})"
-    return f"try_cast({value} AS {type_.simpleString()})"
+    text = _variant_text(value) if isinstance(type_, T.DecimalType) else value
+    return f"try_cast({text} AS {type_.simpleString()})"
 
 
 def wrong(value: str, type_: T.DataType, names: Iterator[str]) -> Iterator[str]:
@@ -76,14 +79,26 @@ def wrong(value: str, type_: T.DataType, names: Iterator[str]) -> Iterator[str]:
             yield _unlike(value, DATE_PATTERN, type_)
         case T.TimestampType() | T.TimestampNTZType():
             yield _unlike(value, TIMESTAMP_PATTERN, type_)
-        case T.ByteType() | T.DecimalType():
-            yield f"{value} IS NOT NULL AND NOT coalesce(try_cast({value} AS {type_.simpleString()}) = {value}, false)"
+        case T.ByteType():
+            yield f"({value} IS NOT NULL AND try_cast({value} AS tinyint) IS NULL)"
+        case T.DecimalType():
+            yield f"NOT ({_is_null(value)} OR {is_decimal(_variant_text(value), type_)})"
+
+
+def is_decimal(text: str, type_: T.DecimalType) -> str:
+    """Return the condition under which a text is a decimal of the type and loses no digit; never null."""
+    value, scale = f"try_cast({text} AS {type_.simpleString()})", type_.scale
+    wide = f"try_cast({text} AS decimal({MOST_DIGITS},{MOST_DIGITS - type_.precision + scale}))"
+    beyond = rf"\.\d{{{scale}}}\d*[1-9]"
+    is_exact = f"if({text} RLIKE '[eE]', {value} = {wide}, NOT {text} RLIKE {literal(beyond)})"
+    return f"coalesce({text} RLIKE {literal(NUMBER_PATTERN)} AND {value} IS NOT NULL AND {is_exact}, false)"
 
 
 def wrong_field(value: str, field: T.StructField, names: Iterator[str], within: str | None = None) -> Iterator[str]:
     """Yield conditions for a field that is wrong; `within`: the struct that it is in, which may be null."""
     if not field.nullable:
-        yield f"{value} IS NULL" if within is None else f"({within} IS NOT NULL AND {value} IS NULL)"
+        is_null = _is_null(value) if isinstance(field.dataType, T.DecimalType) else f"{value} IS NULL"
+        yield is_null if within is None else f"({within} IS NOT NULL AND {is_null})"
     yield from wrong(value, field.dataType, names)
 
 
@@ -100,6 +115,18 @@ def literal(text: str) -> str:
     return "'{}'".format(text.replace("\\", "\\\\").replace("'", "\\'"))
 
 
+def type_ddl(type_: T.DataType) -> str:
+    """Return a type as Spark's DDL has it, with every name quoted."""
+    match type_:
+        case T.StructType():
+            return f"struct<{', '.join(f'{quoted(f.name)}: {type_ddl(f.dataType)}' for f in type_.fields)}>"
+        case T.ArrayType():
+            return f"array<{type_ddl(type_.elementType)}>"
+        case T.MapType():
+            return f"map<{type_ddl(type_.keyType)}, {type_ddl(type_.valueType)}>"
+    return type_.simpleString()
+
+
 def variable_names() -> Iterator[str]:
     return (f"_x{number}" for number in count())
 
@@ -109,6 +136,16 @@ def _wrong_item(items: str, type_: T.DataType, names: Iterator[str]) -> Iterator
     conditions = list(wrong(item, type_, names))
     if conditions:
         yield f"coalesce(exists({items}, {item} -> {' OR '.join(conditions)}), false)"
+
+
+def _is_null(value: str) -> str:
+    """Return the condition under which a variant holds nothing: a field that is missing, or is JSON's null."""
+    return f"({value} IS NULL OR is_variant_null({value}))"
+
+
+def _variant_text(value: str) -> str:
+    """Return the SQL of a variant's text: of a number all its digits, where it has no exponent."""
+    return f"try_variant_get({value}, '$', 'string')"
 
 
 def _unlike(value: str, pattern: str, type_: T.DataType) -> str:

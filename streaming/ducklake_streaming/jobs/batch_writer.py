@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.transaction import SinkTransaction
-from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE, Decoder
+from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE, Decoder, ExplainingDecoder
 from ducklake_streaming.jobs.input_view import record_columns, view_columns
 from ducklake_streaming.jobs.record_counts import CountedRecords, RecordCounts, count_records
 from ducklake_streaming.jobs.settings import KafkaInput, Pipeline
 from ducklake_streaming.jobs.transform import Transform
+from ducklake_streaming.kafka.letter_topic import LetterTopic
 
 MAX_REFRESHES = 3
 _IS_GOOD = f"{ERROR} IS NULL AND NOT {STALE}"
@@ -39,6 +41,7 @@ class BatchWriter:
         self.pipeline_name = pipeline_name
         self._transform = Transform(pipeline_name, sql, pipeline.sink.route)
         self._skips_tombstones = isinstance(pipeline.input, KafkaInput) and pipeline.input.tombstones == "skip"
+        self._letter_topic = _letter_topic(pipeline)
         self._sink = sink
         self._decoder = decoder
         self._recorder = recorder
@@ -48,10 +51,13 @@ class BatchWriter:
         """Write one micro-batch; Spark calls this."""
         for _ in range(1 + MAX_REFRESHES):
             with self._sink.transaction(batch_id, batch.sparkSession) as tx:
-                if tx.is_replay or self.write(tx, batch):
-                    return
-                tx.discard()
-            self._learn()
+                is_written = tx.is_replay or self.write(tx, batch)
+                if not is_written:
+                    tx.discard()
+            if is_written:
+                self._send_letters(tx)
+                return
+            self.learn()
         raise InvalidInput(
             f"pipeline '{self.pipeline_name}': records of batch {batch_id} have fields that the decoder did not learn "
             f"in {MAX_REFRESHES} attempts"
@@ -66,8 +72,16 @@ class BatchWriter:
         decoded = self._decoder.decode(records)
         counts = self._append(tx, decoded)
         if counts.errors and not counts.stale:
-            tx.quarantine(decoded.where(f"{ERROR} IS NOT NULL").selectExpr(f"{ERROR} AS reason", *record_columns()))
+            tx.quarantine(self._bad_records(decoded))
         return not counts.stale
+
+    def _bad_records(self, decoded: DataFrame) -> DataFrame:
+        """Return the records that have an error, as dead letters have them; only these are explained at length."""
+        bad = decoded.where(f"{ERROR} IS NOT NULL")
+        if isinstance(self._decoder, ExplainingDecoder):
+            explain = F.udf(self._decoder.explainer(), "string", useArrow=False)
+            bad = bad.withColumn(ERROR, explain("value", ERROR))
+        return bad.selectExpr(f"{ERROR} AS reason", *record_columns())
 
     def _append(self, tx: SinkTransaction, decoded: DataFrame) -> RecordCounts:
         """Append the rows of the good records; return how many there are of the others.
@@ -85,6 +99,12 @@ class BatchWriter:
             return self._append(tx, decoded)
         return counted.counts(tx.append(rows, recorded=lambda: self._recorded_rows(decoded)))
 
+    def _send_letters(self, tx: SinkTransaction) -> None:
+        """Send the letters of a batch to their topic, if there is one; also when Spark repeats the batch."""
+        letters = None if self._letter_topic is None else tx.read_letters()
+        if self._letter_topic is not None and letters is not None:
+            self._letter_topic.send(letters)
+
     def _rows(self, decoded: DataFrame) -> DataFrame:
         return self._transform.apply(self._view(decoded), self._stored())
 
@@ -99,7 +119,16 @@ class BatchWriter:
     def _stored(self) -> list[str]:
         return ["`{}`".format(name.replace("`", "``")) for name in self._payload or ()]
 
-    def _learn(self) -> None:
+    def learn(self) -> None:
+        """Have the decoder learn the newest schemas."""
         self._payload = None
         if self._decoder is not None:
             self._decoder.refresh()
+
+
+def _letter_topic(pipeline: Pipeline) -> LetterTopic | None:
+    source = pipeline.input
+    if not isinstance(source, KafkaInput) or source.dead_letter_topic is None:
+        return None
+    seconds = source.timeout.total_seconds()
+    return LetterTopic(source.dead_letter_topic, source.servers, source.options, seconds)
