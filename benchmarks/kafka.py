@@ -1,10 +1,10 @@
 """What a job adds to Spark's own reading and parsing of Kafka: `python -m benchmarks.kafka share|sustain|formats`.
 
 `share`: JSON of some 300 bytes and 20 columns, from a real broker into a lake on PostgreSQL. The batches of one query
-take turns: parsed and thrown away (Spark's `noop`), which is the floor, and written by the pipeline. Our share of a
-batch is what the pipeline takes more than the floor, of the batch's whole time. `sustain`: the pipeline alone for
-minutes, and what a batch takes in each of them. `formats`: JSON, and Avro by a schema registry, whose batches take
-turns. No time is asserted; README.md has some.
+take turns: parsed and thrown away (Spark's `noop`), which is the floor; decoded by the pipeline's decoder and thrown
+away; and written by the pipeline. Our share of a batch is what the pipeline takes more than the floor, of the batch's
+whole time. `sustain`: the pipeline alone for minutes, and what a batch takes in each of them. `formats`: JSON, and Avro
+by a schema registry, whose batches take turns. No time is asserted; README.md has some.
 """
 
 from __future__ import annotations
@@ -30,42 +30,56 @@ from tests.fixtures.registry import run_registry
 
 WARM_UP = {100: 40, 50_000: 4}  # batches of each turn, until the JVM has compiled what it runs
 ROUNDS = {100: 60, 50_000: 8}
+# Whose turn a batch is.
+FLOOR, DECODED, OURS = TURNS = ("floor: read and parse", "read and decode strictly", "pipeline")
 SPARKS = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets")
 
 
 def measure_share(machine: Machine, batch_records: int, rounds: int) -> dict[str, float]:
     """Return medians in milliseconds: of a batch, of the floor and of the pipeline in it, and of their phases."""
     warm_up = WARM_UP.get(batch_records, 10)
-    topic = fill(machine.kafka, json_records(0, batch_records * 2 * (rounds + warm_up)))
-    seconds: defaultdict[int, list[float]] = defaultdict(list)
+    topic = fill(machine.kafka, json_records(0, batch_records * len(TURNS) * (rounds + warm_up)))
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
     with machine.bench(topic, batch_records) as bench:
 
         def take_turns(frame: DataFrame, batch_id: int) -> None:
-            if batch_id % 2:
-                seconds[1].append(_timed(lambda: bench.writer(frame, batch_id)))
-                return
-            seconds[0].append(_timed(lambda: _parse_only(frame)))
-            with bench.sink.transaction(batch_id, frame.sparkSession):
-                pass  # the ledger wants every batch of the query, this one without rows
+            turn = TURNS[batch_id % len(TURNS)]
+            seconds[turn].append(_timed(lambda: _take(turn, bench, frame, batch_id)))
+            if turn != OURS:
+                with bench.sink.transaction(batch_id, frame.sparkSession):
+                    pass  # the ledger wants every batch of the query, this one without rows
 
         query = bench.start(take_turns)
-        wait_for(query, lambda: len(seconds[1]) >= rounds + warm_up and not query.status["isTriggerActive"])
+        wait_for(query, lambda: len(seconds[OURS]) >= rounds + warm_up and not query.status["isTriggerActive"])
         progress = {one["batchId"]: one["durationMs"] for one in query.recentProgress if one["numInputRows"]}
         query.stop()
-    ours = [durations for batch_id, durations in progress.items() if batch_id % 2][warm_up:]
+    ours = [durations for batch_id, durations in progress.items() if TURNS[batch_id % len(TURNS)] == OURS][warm_up:]
     reports = [bench.phases.reports[batch_id] for batch_id in sorted(bench.phases.reports)][warm_up:]
     return {
         "batch": _median(one["triggerExecution"] for one in ours),
-        "floor: read and parse": 1000 * _median(seconds[0][warm_up:]),
-        "pipeline": 1000 * _median(seconds[1][warm_up:]),
+        **{turn: 1000 * _median(seconds[turn][warm_up:]) for turn in TURNS},
         **{f"spark: {name}": _median(one.get(name, 0) for one in ours) for name in SPARKS},
         **{f"sink: {name}": 1000 * _median(one.seconds.get(name, 0) for one in reports) for name in reports[0].seconds},
     }
 
 
+def _take(turn: str, bench: Bench, frame: DataFrame, batch_id: int) -> None:
+    if turn == OURS:
+        bench.writer(frame, batch_id)
+    elif turn == DECODED:
+        _throw_away(bench.decoder.decode(frame).select("_decoded.*", "_error"))
+    else:  # what anybody must do with JSON of Kafka
+        parsed = frame.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("record"))
+        _throw_away(parsed.select("record.*"))
+
+
+def _throw_away(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
 def our_share(found: Mapping[str, float]) -> float:
     """Return which part of a batch's time is neither Spark's reading and parsing nor its own overhead."""
-    return (found["pipeline"] - found["floor: read and parse"]) / found["batch"]
+    return (found[OURS] - found[FLOOR]) / found["batch"]
 
 
 def measure_sustained(machine: Machine, batch_records: int, seconds: float) -> list[dict[str, float]]:
@@ -137,12 +151,6 @@ def _by_minute(batches: Sequence[tuple[float, float]]) -> Iterator[dict[str, flo
     for minute, durations in sorted(minutes.items()):
         slowest = sorted(durations)[int(0.99 * len(durations))]
         yield {"minute": minute + 1, "batches": len(durations), "median": _median(durations), "p99": slowest}
-
-
-def _parse_only(frame: DataFrame) -> None:
-    """Do what anybody must do with JSON of Kafka, and throw the result away."""
-    parsed = frame.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("record")).select("record.*")
-    parsed.write.format("noop").mode("overwrite").save()
 
 
 def _timed(act: Callable[[], object]) -> float:

@@ -21,6 +21,7 @@ from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.report import BatchReport
 from ducklake_streaming.demo.local_kafka import Kafka, Record, run_kafka
 from ducklake_streaming.formats.choose import make_decoder
+from ducklake_streaming.formats.decoder import Decoder
 from ducklake_streaming.jobs.batch_writer import BatchWriter
 from ducklake_streaming.jobs.inputs import read_input
 from ducklake_streaming.jobs.job_file import load_job
@@ -82,6 +83,7 @@ class Bench:
     spark: SparkSession
     frame: DataFrame
     sink: DuckLakeSink
+    decoder: Decoder
     writer: BatchWriter
     phases: Phases
     checkpoint: str
@@ -108,9 +110,10 @@ class Machine:
             pipeline, phases = job.pipeline[PIPELINE], Phases()
             assert isinstance(pipeline.input, KafkaInput)
             with closing(DuckLakeSink(**job.sink_arguments(PIPELINE), recorder=phases)) as sink:
-                writer = BatchWriter(PIPELINE, pipeline, sink, make_decoder(pipeline.input), phases)
+                decoder = make_decoder(pipeline.input)
+                writer = BatchWriter(PIPELINE, pipeline, sink, decoder, phases)
                 frame = read_input(self.spark, pipeline, job)
-                yield Bench(self.spark, frame, sink, writer, phases, f"{folder}/checkpoint")
+                yield Bench(self.spark, frame, sink, decoder, writer, phases, f"{folder}/checkpoint")
 
 
 @contextmanager
