@@ -53,6 +53,7 @@ def measure_share(machine: Machine, batch_records: int, rounds: int) -> dict[str
         wait_for(query, lambda: len(seconds[OURS]) >= rounds + warm_up and not query.status["isTriggerActive"])
         progress = {one["batchId"]: one["durationMs"] for one in query.recentProgress if one["numInputRows"]}
         query.stop()
+    bench.phases.check_rows(batch_records * len(seconds[OURS]))
     ours = [durations for batch_id, durations in progress.items() if TURNS[batch_id % len(TURNS)] == OURS][warm_up:]
     reports = [bench.phases.reports[batch_id] for batch_id in sorted(bench.phases.reports)][warm_up:]
     return {
@@ -115,13 +116,16 @@ def measure_formats(machine: Machine, batch_records: int, rounds: int) -> dict[s
         schema_id = registry.register("events", AVRO_SCHEMA)
         avro = f'format = "avro"\nregistry = "{registry.url}"\nregistry_options = {{ subject = "events" }}'
         formats = {"JSON": (JSON, json_records(0, count)), "Avro": (avro, avro_records(0, count, schema_id))}
-        queries = []
-        for name, (record_format, records) in formats.items():
-            bench = machine.bench(fill(machine.kafka, records), batch_records, record_format)
-            queries.append(turns.start(name, stack.enter_context(bench)))
+        benches = {
+            name: stack.enter_context(machine.bench(fill(machine.kafka, records), batch_records, record_format))
+            for name, (record_format, records) in formats.items()
+        }
+        queries = [turns.start(name, bench) for name, bench in benches.items()]
         for query in queries:
             wait_for(query, lambda: min(map(len, turns.seconds.values())) >= rounds + warm_up)
             query.stop()
+        for bench in benches.values():
+            bench.phases.check_rows(count)
     return {name: batch_records / _median(seconds[warm_up:]) for name, seconds in turns.seconds.items()}
 
 

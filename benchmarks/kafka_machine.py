@@ -75,6 +75,11 @@ class Phases:
         if isinstance(event, BatchReport) and event.rows:
             self.reports[int(str(event.names["batch"]))] = event
 
+    def check_rows(self, expected: int) -> None:
+        """See that rows were measured: dead letters would be something else."""
+        found = sum(report.rows for report in self.reports.values())
+        assert found == expected, f"{found} of {expected} records became rows"
+
 
 @dataclass(frozen=True)
 class Bench:
