@@ -32,7 +32,7 @@ def make_job_session(job: Job) -> SparkSession:
             job.spark.app_name, job.spark.master, local_checkpoints=has_local_checkpoints(job), settings=settings
         )
     except (PySparkException, Py4JError) as error:
-        raise SparkNotStarted(f"Spark has not started: {_reason(error)}") from error
+        raise SparkNotStarted(f"Spark has not started; its own lines above may say more: {_reason(error)}") from error
 
 
 def _reason(error: BaseException) -> str:
