@@ -34,6 +34,7 @@ from ducklake_core.feed.task import FeedMode
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import DEFAULT_KEEP, flush_all, flush_one
+from ducklake_core.maintenance_calls import MaintenanceCalls
 from ducklake_core.model import (
     Consumer,
     Epoch,
@@ -54,7 +55,7 @@ from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.transaction import Transaction
 
 
-class Lake(DefinitionCommits, Overview):
+class Lake(DefinitionCommits, MaintenanceCalls, Overview):
     """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
 
     Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.
