@@ -7,6 +7,7 @@ transaction of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -118,11 +119,11 @@ class Lake(DefinitionCommits, Overview, Progress):
 
     @classmethod
     def _of(cls, database: Database, find_data_path: Callable[[], str], recorder: Recorder, clock: Clock) -> Self:
-        try:
-            return cls(database, find_data_path(), recorder, clock)
-        except BaseException:  # an interrupt must leave no connection behind, either
-            database.close()
-            raise
+        with ExitStack() as on_failure:
+            on_failure.callback(database.close)  # an interrupt must leave no connection behind, either
+            lake = cls(database, find_data_path(), recorder, clock)
+            on_failure.pop_all()
+        return lake
 
     def __enter__(self) -> Self:
         return self

@@ -218,12 +218,10 @@ class Transaction:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Remember that a change of rows failed: some may be ended whose new versions were never added."""
-        try:
-            yield
-        except BaseException:  # an interrupt in the middle is half a change, too
-            self._has_failed = True
-            raise
+        """Have a change of rows as failed until it is whole: some may be ended whose new versions were never added."""
+        had_failed, self._has_failed = self._has_failed, True
+        yield  # an interrupt in the middle is half a change, too
+        self._has_failed = had_failed
 
     # ---- definition
 
