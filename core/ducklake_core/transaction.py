@@ -141,10 +141,9 @@ class Transaction:
 
     def _stage(self, snapshot_id: SnapshotId) -> Staged:
         """Return everything to be committed as a value, its delete files written for a snapshot id."""
-        tables = tuple(
-            p.stage(self._lake.storage, self._lake.data_path, snapshot_id) for p in self._pending.tables.values()
-        )
-        tables = tuple(t for t in tables if not (t.before is None and t.after is None))
+        storage, data_path = self._lake.storage, self._lake.data_path
+        staged = [p.stage(storage, data_path, snapshot_id) for p in self._pending.tables.values()]
+        tables = tuple([t for t in staged if t.before is not None or t.after is not None])
         schemas = tuple(self._pending.created_schemas), tuple(self._pending.dropped_schemas)
         return Staged(self._definitions.snapshot, tables, *schemas, self._info, self._epoch, snapshot_id)
 

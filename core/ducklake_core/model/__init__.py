@@ -30,6 +30,7 @@ from ducklake_core.model.table import (
     SortKey,
     SortOrder,
     TableVersion,
+    nodes_of,
 )
 from ducklake_core.model.totals import InlinedState, LakeTotals, TableTotals
 
@@ -69,4 +70,5 @@ __all__ = [
     "TableStats",
     "TableTotals",
     "TableVersion",
+    "nodes_of",
 ]

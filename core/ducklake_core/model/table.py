@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -60,6 +60,11 @@ class Column:
     def child(self, name: str) -> Column | None:
         """Find a child by name, regardless of case."""
         return next((c for c in self.children if fold(c.name) == fold(name)), None)
+
+
+def nodes_of(columns: Iterable[Column]) -> list[Column]:
+    """Return every node of some columns: each column, then its descendants, depth first."""
+    return [node for column in columns for node in column.walk()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class TableVersion:
 
     def nodes(self) -> dict[ColumnId, Column]:
         """Return every node of every column by its id."""
-        return {node.column_id: node for column in self.columns for node in column.walk()}
+        return {node.column_id: node for node in nodes_of(self.columns)}
 
     def with_columns(self, columns: tuple[Column, ...], next_column_id: int | None = None) -> TableVersion:
         return replace(self, columns=columns, next_column_id=next_column_id or self.next_column_id)
