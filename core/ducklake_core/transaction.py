@@ -269,7 +269,7 @@ class Transaction:
         old = definition.find_column(self._table(table).table, split_path(column))
         self._alter(table, lambda t: definition.promote_column(t, column, type_))
         if old.type == "float32":
-            self._rows.restate_bounds(self._table(table), old.column_id)
+            self._rows.rewrite_bounds(self._table(table), old.column_id)
 
     def merge_schema(self, table: str, schema: TableSchema) -> tuple[EvolutionStep, ...]:
         """Add the columns and struct fields that a schema has and the table lacks, and promote types that are narrower.

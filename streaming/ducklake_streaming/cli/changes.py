@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ducklake_core.model import Snapshot, SnapshotId
     from ducklake_streaming.cli.row_writers import RowWriter
 
-_MOST_SNAPSHOTS = 1_000  # whose changes are read at once
-_MOST_ROWS = 100_000  # likewise, about
+_MAX_SNAPSHOTS = 1_000  # whose changes are read at once
+_MAX_ROWS = 100_000  # likewise, about
 
 
 def register(app: typer.Typer) -> None:
@@ -114,13 +114,13 @@ def _piece(feed: TableFeed, start: SnapshotId, end: Snapshot) -> Snapshot:
     """Return up to which snapshot to read at once: one at least, then by about how many rows it has."""
     from ducklake_core.model import SnapshotId, SnapshotSpan  # noqa: PLC0415 # see the docstring of the package
 
-    until = min(end.snapshot_id, start + _MOST_SNAPSHOTS)
+    until = min(end.snapshot_id, start + _MAX_SNAPSHOTS)
     history = feed.history(SnapshotSpan(start, SnapshotId(until)))
     sizes, rows, last = feed.sizes(history), 0, None
     for snapshot in history.snapshots:
         size = sizes.get(snapshot.snapshot_id)
         rows += size.rows if size else 0
-        if last is not None and rows > _MOST_ROWS:
+        if last is not None and rows > _MAX_ROWS:
             break
         last = snapshot.snapshot_id
     return end if last is None or last == end.snapshot_id else feed.snapshot(last)
