@@ -7,6 +7,7 @@ transaction of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -15,10 +16,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from ducklake_core.arrow_input import to_table
-from ducklake_core.catalog import ledger, reader
+from ducklake_core.catalog import reader
 from ducklake_core.catalog.commit import CommitResult
 from ducklake_core.catalog.committer import Committer
-from ducklake_core.catalog.consumers import forget_consumer, read_consumers, record_consumer
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_inlined_state
 from ducklake_core.catalog.lake_setup import create_lake, open_lake
@@ -35,18 +35,12 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import DEFAULT_KEEP, flush_all, flush_one
 from ducklake_core.maintenance_calls import MaintenanceCalls
-from ducklake_core.model import (
-    Consumer,
-    Epoch,
-    FlushResult,
-    InlinedState,
-    LedgerEntry,
-    Snapshot,
-)
+from ducklake_core.model import Epoch, FlushResult, InlinedState, Snapshot
 from ducklake_core.observe import LOG_RECORDER, FeedRead, Recorder, Recorders
 from ducklake_core.overview import Overview
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
+from ducklake_core.progress import Progress
 from ducklake_core.read.table import Table
 from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patience, conflict_retries
 from ducklake_core.spec.names import fold
@@ -55,7 +49,7 @@ from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.transaction import Transaction
 
 
-class Lake(DefinitionCommits, MaintenanceCalls, Overview):
+class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
     """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
 
     Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.
@@ -78,7 +72,6 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview):
         self.storage = Storage.of(data_path)
         self.committer = Committer(database, data_path, clock, self.recorder)
         self._definitions: Definitions | None = None
-        self._has_ledger = False
 
     @classmethod
     def create(
@@ -127,11 +120,11 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview):
 
     @classmethod
     def _of(cls, database: Database, find_data_path: Callable[[], str], recorder: Recorder, clock: Clock) -> Self:
-        try:
-            return cls(database, find_data_path(), recorder, clock)
-        except BaseException:  # an interrupt must leave no connection behind, either
-            database.close()
-            raise
+        with ExitStack() as on_failure:
+            on_failure.callback(database.close)  # an interrupt must leave no connection behind, either
+            lake = cls(database, find_data_path(), recorder, clock)
+            on_failure.pop_all()
+        return lake
 
     def __enter__(self) -> Self:
         return self
@@ -331,7 +324,7 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview):
         """
         return find_tables_inlined_into(self.database, extra_info)
 
-    # ---- options and ledger
+    # ---- options and epochs
 
     def set_option(self, name: str, value: object, *, schema: str | None = None, table: str | None = None) -> None:
         """Set an option of the lake, of a schema or of a table. It makes no snapshot. Raises InvalidInput."""
@@ -344,20 +337,6 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview):
         """Return the options set in exactly one scope."""
         return dict(self.definitions().options.get(self._scope(schema, table), {}))
 
-    def ledger_entry(self, stream: str) -> LedgerEntry | None:
-        """Return the last epoch that was committed for a stream, None when there is none."""
-        self._ensure_ledger()
-        return self.database.ask(lambda session: ledger.read_entry(session, stream))
-
-    def forget_stream(self, stream: str) -> bool:
-        """Remove a stream from the ledger; tell whether there was one. No row of a table changes.
-
-        What was committed of it is not known any more then: a query with its checkpoint is refused by `LedgerBehind`,
-        unless it is at batch 0 still, which would be written again; one with a new checkpoint begins anew.
-        """
-        self._ensure_ledger()
-        return ledger.forget_stream(self.database, stream)
-
     def commit_epoch(self, epoch: Epoch, write: Callable[[Transaction], object]) -> CommitResult:
         """Commit one epoch exactly once: `write` stages its changes; a replay discards them and says so.
 
@@ -367,25 +346,6 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview):
             write(tx)
         assert tx.result is not None  # noqa: S101 # a transaction that ended well has one
         return tx.result
-
-    def consumers(self) -> list[Consumer]:
-        """Return the readers of change feeds that have a `consumerId`, and how far they have read."""
-        return read_consumers(self.database)
-
-    def record_consumer(self, consumer: Consumer) -> None:
-        """Write how far a reader has read. Raises InvalidInput when the name is that of a reader of another table."""
-        self._ensure_ledger()
-        record_consumer(self.database, consumer)
-
-    def forget_consumer(self, name: str) -> bool:
-        """Remove a reader, so that it holds back no expiry any more; tell whether there was one."""
-        self._ensure_ledger()
-        return forget_consumer(self.database, name)
-
-    def _ensure_ledger(self) -> None:
-        if not self._has_ledger:
-            ledger.create_ledger(self.database)
-            self._has_ledger = True
 
     def _in_own_transaction(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
         with self.transaction() as tx:

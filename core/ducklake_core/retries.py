@@ -5,7 +5,6 @@ A catalog that is away is waited for in one place, where it is asked or written 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -22,6 +21,7 @@ from tenacity import (
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
+from ducklake_core.clock import SYSTEM_CLOCK
 from ducklake_core.errors import CatalogUnavailable, CommitConflict, ContentionError, InvalidInput
 from ducklake_core.observe import LOG_RECORDER, CatalogAway, CatalogBack, Recorder, Recorders, Retried
 from ducklake_core.spec.quantities import parse_duration
@@ -48,8 +48,8 @@ class Patience:
 
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     is_stopped: Callable[[], bool] = _never
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = SYSTEM_CLOCK.sleep
+    clock: Callable[[], float] = SYSTEM_CLOCK.seconds
     recorder: Recorder = LOG_RECORDER
 
     def told_to(self, recorder: Recorder) -> Patience:
@@ -155,7 +155,7 @@ def retry_while_unavailable(act: Callable[[], Result], patience: Patience, catal
 
 def conflict_retries(
     after: Callable[[CommitConflict], bool] = lambda conflict: conflict.is_flush,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = SYSTEM_CLOCK.sleep,
     stop: stop_base = CONFLICT_STOP,
     wait: wait_base = CONTENTION_WAIT,
 ) -> Retrying:

@@ -28,7 +28,7 @@ from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
 from ducklake_core.plan.definition import find_internal_name
 from ducklake_core.plan.predicates import Predicate
-from ducklake_core.plan.staged import RestatedBounds
+from ducklake_core.plan.staged import RewrittenBounds
 from ducklake_core.plan.statistics import widened_float
 from ducklake_core.read.listing import Listing, list_table
 from ducklake_core.read.positions import RowPositions
@@ -97,7 +97,7 @@ class RowWriter:
         """Return how many committed rows match."""
         return sum(rows.num_rows for rows in self._committed(pending, (), predicate).record_batches())
 
-    def restate_bounds(self, pending: PendingTable, column_id: ColumnId) -> None:
+    def rewrite_bounds(self, pending: PendingTable, column_id: ColumnId) -> None:
         """Write the bounds of a float32 column that becomes float64 anew: the old texts leave values out."""
         if pending.before is None:
             return
@@ -105,7 +105,7 @@ class RowWriter:
         stats = self.database.ask(lambda session: read_file_stats(session, before, [column_id]))
         bounds = [(file_id, by_column[column_id]) for file_id, by_column in stats.items()]
         files = tuple((i, widened_float(b.min_value), widened_float(b.max_value)) for i, b in bounds)
-        pending.restated.append(RestatedBounds(column_id, files))
+        pending.rewritten_bounds.append(RewrittenBounds(column_id, files))
 
     def update(self, pending: PendingTable, values: Mapping[str, object], predicate: Predicate | None) -> int:
         """Give the rows that match new values; they keep their row ids. Return their number."""

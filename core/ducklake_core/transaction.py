@@ -141,10 +141,9 @@ class Transaction:
 
     def _stage(self, snapshot_id: SnapshotId) -> Staged:
         """Return everything to be committed as a value, its delete files written for a snapshot id."""
-        tables = tuple(
-            p.stage(self._lake.storage, self._lake.data_path, snapshot_id) for p in self._pending.tables.values()
-        )
-        tables = tuple(t for t in tables if not (t.before is None and t.after is None))
+        storage, data_path = self._lake.storage, self._lake.data_path
+        staged = [p.stage(storage, data_path, snapshot_id) for p in self._pending.tables.values()]
+        tables = tuple([t for t in staged if t.before is not None or t.after is not None])
         schemas = tuple(self._pending.created_schemas), tuple(self._pending.dropped_schemas)
         return Staged(self._definitions.snapshot, tables, *schemas, self._info, self._epoch, snapshot_id)
 
@@ -218,12 +217,10 @@ class Transaction:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Remember that a change of rows failed: some may be ended whose new versions were never added."""
-        try:
-            yield
-        except BaseException:  # an interrupt in the middle is half a change, too
-            self._has_failed = True
-            raise
+        """Have a change of rows as failed until it is whole: some may be ended whose new versions were never added."""
+        had_failed, self._has_failed = self._has_failed, True
+        yield  # an interrupt in the middle is half a change, too
+        self._has_failed = had_failed
 
     # ---- definition
 
@@ -272,7 +269,7 @@ class Transaction:
         old = definition.find_column(self._table(table).table, split_path(column))
         self._alter(table, lambda t: definition.promote_column(t, column, type_))
         if old.type == "float32":
-            self._rows.restate_bounds(self._table(table), old.column_id)
+            self._rows.rewrite_bounds(self._table(table), old.column_id)
 
     def merge_schema(self, table: str, schema: TableSchema) -> tuple[EvolutionStep, ...]:
         """Add the columns and struct fields that a schema has and the table lacks, and promote types that are narrower.

@@ -21,7 +21,7 @@ from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.names import quoted
 
 _MICROSECONDS_PER_DAY = 86_400_000_000
-_MOST_MICROSECONDS = (2**63 - 1) // 1000  # of Arrow's intervals, which have nanoseconds
+_MAX_MICROSECONDS = (2**63 - 1) // 1000  # of Arrow's intervals, which have nanoseconds
 _CALENDAR_UNITS = ("years", "months", "days", "hours", "minutes", "seconds")
 _CALENDAR_PART = re.compile(r"(-?\d+(?:\.\d+)?) (" + "|".join(_CALENDAR_UNITS) + ")")
 _PLAIN: dict[type[T.DataType], str] = {
@@ -218,7 +218,7 @@ def _interval_array(
 ) -> pa.Array:
     """Make intervals by Arrow's own layout, with the nulls of `array`."""
     parts = np.empty(len(array), dtype=[("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
-    if np.any(np.abs(np.asarray(microseconds)) > _MOST_MICROSECONDS):
+    if np.any(np.abs(np.asarray(microseconds)) > _MAX_MICROSECONDS):
         raise UnsupportedType(
             "an interval has more than 292 years of hours, minutes and seconds, which Arrow cannot hold"
         )

@@ -139,9 +139,13 @@ def _problems(column: Column, path: str) -> Iterator[str]:
 
 def _convert(column: Column, target: pa.DataType, path: str) -> Convert | None:
     """Return how values of a column become those of a type that Spark demands, None when they are already."""
-    if arrow_type(column) == target and not any(node.type in _REFUSING for node in column.walk()):
+    if arrow_type(column) == target and not _may_refuse(column):
         return None
     return _nested(column, target, path) if column.is_nested else _scalar(column, target, path)
+
+
+def _may_refuse(column: Column) -> bool:
+    return column.type in _REFUSING or any(map(_may_refuse, column.children))
 
 
 def _nested(column: Column, target: pa.DataType, path: str) -> Convert:

@@ -174,7 +174,7 @@ def test_what_a_terminal_would_obey_is_shown_instead(lake: Lake, shown: Shown) -
 
 
 def test_changes_are_in_the_order_of_snapshots(lake: Lake, shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ducklake_streaming.cli.changes._MOST_SNAPSHOTS", 2)
+    monkeypatch.setattr("ducklake_streaming.cli.changes._MAX_SNAPSHOTS", 2)
     lake.append("orders", rows(1, 2))
     lake.update("orders", {"kind": "new"}, "id = 1")
     lake.delete("orders", "id = 2")

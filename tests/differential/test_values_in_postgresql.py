@@ -9,7 +9,7 @@ from ducklake_core.catalog.postgres.encode import constant_cells, copy_buffer, e
 from ducklake_core.catalog.postgres.encode_small import encode_rows, rows_parameter
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.spec.inlined import inlined_type
-from ducklake_core.spec.small_rows import take_values
+from ducklake_core.spec.small_rows import extract_values
 from ducklake_core.spec.text import to_text
 from tests.fixtures.copied import read_copied
 from tests.fixtures.postgres import PostgresDatabase
@@ -57,7 +57,7 @@ def test_every_type_survives(postgres_database: PostgresDatabase, way: str, *, n
                     copy_buffer([constant_cells(7, ROWS), constant_cells(1, ROWS), constant_cells(None, ROWS), *cells])
                 )
         else:
-            values = take_values(pa.table(arrays, names=[column.name for column in COLUMNS]), COLUMNS)
+            values = extract_values(pa.table(arrays, names=[column.name for column in COLUMNS]), COLUMNS)
             rows = rows_parameter(encode_rows(values, COLUMNS), [7] * ROWS, 1)
             result = connection.pgconn.exec_params(b"INSERT INTO t SELECT * FROM unnest($1::t[])", [rows], None, [1])
             assert not result.error_message

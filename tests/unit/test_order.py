@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from ducklake_core.plan.order import key_of_item, key_of_scalar, key_of_text
 from ducklake_core.spec.arrays import plain
-from ducklake_core.spec.small_rows import taker_of
+from ducklake_core.spec.small_rows import extractor_of
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of
 
-WITH_ITEMS = [type_ for type_ in SCALAR_TYPES if taker_of(type_) is not None and type_ != "blob"]
+WITH_ITEMS = [type_ for type_ in SCALAR_TYPES if extractor_of(type_) is not None and type_ != "blob"]
 # As fields are compared with literals: a float32's text is not its value, and blobs, json and timetz have no ranges.
 WITH_SCALARS = [t for t in SCALAR_TYPES if t not in ("float32", "blob", "json", "timetz", "interval")]
 
@@ -20,7 +20,7 @@ WITH_SCALARS = [t for t in SCALAR_TYPES if t not in ("float32", "blob", "json", 
 def test_items_have_the_keys_of_their_texts(type_: str, data: st.DataObject) -> None:
     column = column_of(type_)
     array = data.draw(arrays(column, data.draw(st.integers(1, 6))))
-    take = taker_of(type_)
+    take = extractor_of(type_)
     assert take is not None
     items, _ = take(plain(array))
 

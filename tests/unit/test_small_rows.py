@@ -18,7 +18,7 @@ from ducklake_core.plan.inlined_rows import inlined_stats
 from ducklake_core.plan.small_stats import is_covered, small_stats
 from ducklake_core.plan.statistics import merge_table_stats
 from ducklake_core.spec.inlined import inlined_type
-from ducklake_core.spec.small_rows import SmallColumn, take_values, taker_of
+from ducklake_core.spec.small_rows import SmallColumn, extract_values, extractor_of
 from ducklake_core.spec.small_text import small_texts
 from ducklake_core.spec.text import to_text
 from tests.fixtures.values import SCALAR_TYPES, arrays, column_of, columns, sample_array
@@ -67,7 +67,7 @@ def kernel_statistics(array: pa.Array, column: Column) -> object:
 
 
 def taken(array: pa.Array, column: Column) -> SmallColumn:
-    [values] = take_values(pa.table([array], names=["c"]), [column])
+    [values] = extract_values(pa.table([array], names=["c"]), [column])
     return values
 
 
@@ -112,7 +112,7 @@ def test_rows_are_one_array_with_the_columns_of_every_inlined_row() -> None:
         pa.array([True, False]),
         pa.array([1, 2], "int16"),
     ]
-    values = take_values(pa.table(arrays_, names=list("abcd")), columns_)
+    values = extract_values(pa.table(arrays_, names=list("abcd")), columns_)
 
     parameter = encode_small.rows_parameter(encode_small.encode_rows(values, columns_), [40, 41], 9)
 
@@ -145,7 +145,7 @@ def test_the_same_rows_again_are_covered(type_text: str) -> None:
     known = merge_table_stats(None, inlined_stats(pa.table([array], names=["c"]), [column]), [column])
     [stats] = small_stats((taken(array, column),))
 
-    has_simple_values = taker_of(type_text) is not None and type_text not in ("blob", "varchar", "json")
+    has_simple_values = extractor_of(type_text) is not None and type_text not in ("blob", "varchar", "json")
 
     assert is_covered(stats, known) or not has_simple_values
 

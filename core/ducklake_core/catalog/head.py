@@ -122,7 +122,7 @@ def read_head(session: Session, staged: Staged, last: LastCommit | None) -> Comm
 
 
 def _changed_tables(staged: Staged) -> list[TableId]:
-    changed = (t for t in staged.tables if t.restated or not t.writes.is_empty)
+    changed = (t for t in staged.tables if t.rewritten_bounds or not t.writes.is_empty)
     return [t.before.table_id for t in changed if t.before is not None]
 
 

@@ -27,7 +27,7 @@ class Query(Generic[NamedRow]):
             raise TypeError(f"a query of {self.row.__name__} selects {', '.join(selected)}")
 
     def ask(self, session: Session, **parameters: object) -> list[NamedRow]:
-        return self.named(session.query(self.select, **parameters))
+        return [*map(self.row._make, session.query(self.select, **parameters))]
 
     def named(self, rows: Iterable[Row]) -> list[NamedRow]:
         """Give the rows that a session found for the SELECT their names."""

@@ -25,8 +25,8 @@ from ducklake_core.spec.names import join_table_name
 from ducklake_core.spec.rows import TableDeleteFilesRow, TableFilesRow, TableInlinedRow, TableRow
 
 _ATTEMPTS = 3
-_MOST_TABLES = 200  # in one statement; SQLite takes 500: https://www.sqlite.org/limits.html
-_MOST_COLUMNS = 5_000  # likewise, each a bound value or two, of which SQLite takes 32,766
+_MAX_TABLES = 200  # in one statement; SQLite takes 500: https://www.sqlite.org/limits.html
+_MAX_COLUMNS = 5_000  # likewise, each a bound value or two, of which SQLite takes 32,766
 _Measured: TypeAlias = tuple[TableId, Table, ColumnElement[Any]]  # Any: see `InlinedStore.row_size`
 _NUMBERS = frozenset({*SYSTEM_COLUMNS, "file_id"})
 
@@ -116,7 +116,7 @@ def _chunks(measured: Sequence[_Measured]) -> Iterator[list[_Measured]]:
     chunk, columns = list[_Measured](), 0
     for one in measured:
         columns += len(one[1].columns)
-        if chunk and (len(chunk) == _MOST_TABLES or columns > _MOST_COLUMNS):
+        if chunk and (len(chunk) == _MAX_TABLES or columns > _MAX_COLUMNS):
             yield chunk
             chunk, columns = [], len(one[1].columns)
         chunk.append(one)

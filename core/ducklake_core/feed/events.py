@@ -39,14 +39,26 @@ class Events:
     snapshots: np.ndarray
     is_delete: bool
 
-    def __len__(self) -> int:
-        return len(self.row_ids)
-
     def filter(self, kept: np.ndarray) -> Events:
         if kept.all():
             return self
         rows = self.rows.filter(pa.array(kept)) if self.rows.num_columns else self.rows
         return Events(rows, self.row_ids[kept], self.snapshots[kept], self.is_delete)
+
+    def split(self, task: ChangeTask) -> tuple[Events | None, Events | None]:
+        """Return those whose kind is known by themselves, and those of which it depends on others; None for none."""
+        if not task.needs_counterparts:
+            return self, None
+        is_open = self.are_open(task)
+        if is_open.all():
+            return None, self
+        return self.filter(~is_open), self.filter(is_open) if is_open.any() else None
+
+    def are_open(self, task: ChangeTask) -> np.ndarray:
+        """Return of which events the kind depends on others."""
+        if task.mode is FeedMode.NET:
+            return np.ones(len(self.row_ids), bool)
+        return np.isin(self.snapshots, list(task.update_snapshots))
 
 
 def events_of(

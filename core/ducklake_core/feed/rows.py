@@ -53,29 +53,15 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
     once, and each as a whole.
     """
     builder = ChangeBatchBuilder(task)
-    is_told_alone = not task.needs_counterparts
     held: list[Events] = []
     for events in _events(storage, task, task.columns, counterparts=False, threads=threads):
-        kind = ChangeType.delete if events.is_delete else ChangeType.insert
-        if is_told_alone:
-            yield builder.record_batch(events, kind)
-            continue
-        is_open = _is_open(task, events)
-        if is_open.all():
-            held.append(events)
-            continue
-        if is_open.any():
-            held.append(events.filter(is_open))
-        yield builder.record_batch(events.filter(~is_open), kind)
+        told, still_open = events.split(task)
+        if still_open is not None:
+            held.append(still_open)
+        if told is not None:
+            yield builder.record_batch(told, ChangeType.delete if told.is_delete else ChangeType.insert)
     if held:
         yield from _settled(storage, task, held, builder)
-
-
-def _is_open(task: ChangeTask, events: Events) -> np.ndarray:
-    """Return of which events the kind depends on others."""
-    if task.mode is FeedMode.NET:
-        return np.ones(len(events), bool)
-    return np.isin(events.snapshots, list(task.update_snapshots))
 
 
 def _settled(
@@ -84,19 +70,19 @@ def _settled(
     if task.mode is not FeedMode.NET:  # the other half of an update is in the same snapshot
         told = frozenset(np.unique(np.concatenate([e.snapshots for e in held])).tolist())
         task = replace(task, counterpart_files=tuple(f for f in task.counterpart_files if f.may_tell_of(told)))
-    others = [e.filter(_is_open(task, e)) for e in _events(storage, task, (), counterparts=True)]
+    others = [e.filter(e.are_open(task)) for e in _events(storage, task, (), counterparts=True)]
     everything = [*held, *others]
     snapshots = np.concatenate([e.snapshots for e in everything])
     row_ids = np.concatenate([e.row_ids for e in everything])
-    is_delete = np.concatenate([np.full(len(e), e.is_delete) for e in everything])
+    is_delete = np.concatenate([np.full(len(e.row_ids), e.is_delete) for e in everything])
     if task.mode is FeedMode.NET:
         codes = find_net_changes(snapshots, row_ids, is_delete)
     else:
         codes = is_delete + 2 * find_updates(snapshots, row_ids, is_delete)
     start = 0
     for events in held:
-        own = codes[start : start + len(events)]
-        start += len(events)
+        own = codes[start : start + len(events.row_ids)]
+        start += len(own)
         kept = own >= 0
         if kept.any():
             yield builder.record_batch(events.filter(kept), own[kept])

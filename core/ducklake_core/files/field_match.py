@@ -1,6 +1,6 @@
 """Which field of a data file holds which column, at every depth, and how a column is made from what the file has.
 
-Pure; runs on driver and executors. `match_fields` decides once per file; `assemble` does it for each record batch.
+Pure; runs on driver and executors. `match_fields` decides once per file; `assemble_all` does it for each record batch.
 Files name their fields by field id; added files by a name mapping; a file with neither is taken by position.
 """
 
@@ -15,11 +15,11 @@ import pyarrow as pa
 from ducklake_core.errors import UnreadableFile, UnsupportedType
 from ducklake_core.files.casts import cast_values
 from ducklake_core.files.nested import parts_of, plain_nested, with_parts
-from ducklake_core.model import Column, NameMapping, NameMappingEntry
+from ducklake_core.model import Column, NameMapping, NameMappingEntry, nodes_of
 from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.text import from_text
-from ducklake_core.spec.types import FIELD_ID, arrow_type, is_list
+from ducklake_core.spec.types import FIELD_ID, arrow_type, is_list, scalar_arrow_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,18 @@ def match_fields(
 
     `table_columns` are all columns of the table: positions count among them. Raises UnsupportedType for a variant.
     """
-    for column in columns:
-        _refuse_unreadable(column)
+    _refuse_unreadable(columns)
     if mapping is not None:
         return _by_name(fields, columns, mapping.entries, path_values or {})
     if any(field_id(found) is not None for found in fields):
         return _by_id(fields, columns)
     positions = {column.column_id: index for index, column in enumerate(table_columns or columns)}
     return tuple(_at(fields, column, positions[column.column_id]) for column in columns)
+
+
+def assemble_all(sources: Sequence[Source], arrays: Sequence[pa.Array | None], length: int) -> list[pa.Array]:
+    """Make the values of columns from the file's arrays, as `assemble` does of one."""
+    return [assemble(source, array, length) for source, array in zip(sources, arrays, strict=True)]
 
 
 def assemble(source: Source, array: pa.Array | None, length: int) -> pa.Array:
@@ -97,13 +101,14 @@ def _constant(column: Column, text: str | None, length: int) -> pa.Array:
     return from_text(pa.array([text], pa.string()), column).take(pa.array(np.zeros(length, np.int64)))
 
 
-def _refuse_unreadable(column: Column) -> None:
-    for node in column.walk():
-        if node.kind is Kind.OPAQUE:
-            raise UnsupportedType(
-                f"column '{column.name}' has type '{node.type}', which only DuckDB can read; choose other columns",
-                column=column.name,
-            )
+def _refuse_unreadable(columns: Sequence[Column]) -> None:
+    if all(node.kind is not Kind.OPAQUE for node in nodes_of(columns)):
+        return
+    column, node = next((c, n) for c in columns for n in c.walk() if n.kind is Kind.OPAQUE)
+    raise UnsupportedType(
+        f"column '{column.name}' has type '{node.type}', which only DuckDB can read; choose other columns",
+        column=column.name,
+    )
 
 
 # ------------------------------------------------------------------------------------------ by field id
@@ -125,7 +130,7 @@ def _at(fields: Sequence[pa.Field], column: Column, index: int) -> Source:
 
 def _found(found: pa.Field, column: Column, index: int) -> Found:
     if not column.is_nested:
-        return _with_children(found, column, index, ())
+        return Found(column, index, is_unchanged=found.type == scalar_arrow_type(column.type))
     below = _fields_below(found, column)
     if column.kind is not Kind.STRUCT:  # a list's element and a map's key and value are known by their place
         return _with_children(found, column, index, tuple(map(_found, below, column.children, range(len(below)))))
@@ -182,7 +187,7 @@ def _mapped(
 
 def _mapped_field(found: pa.Field, column: Column, index: int, entry: NameMappingEntry) -> Found:
     if not column.is_nested:
-        return _with_children(found, column, index, ())
+        return Found(column, index, is_unchanged=found.type == scalar_arrow_type(column.type))
     below = _fields_below(found, column)
     if column.kind is Kind.STRUCT:
         return _with_children(found, column, index, _by_name(below, column.children, entry.children, {}))

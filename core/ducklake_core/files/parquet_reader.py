@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
 from ducklake_core.errors import CorruptCatalog, UnreadableFile
-from ducklake_core.files.field_match import Found, Source, assemble, field_id, match_fields
+from ducklake_core.files.field_match import Found, Source, assemble_all, field_id, match_fields
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan
+from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan, nodes_of
 from ducklake_core.spec.paths import hive_values
 from ducklake_core.spec.types import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, arrow_field
 from ducklake_core.text_repair import with_valid_text
@@ -180,8 +180,9 @@ class _Plan:
 def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
     if len(set(schema.names)) < len(schema.names):  # the reference's own file of a table with a column of such a name
         raise UnreadableFile("it has two columns of one name, one of them perhaps an internal one of DuckLake")
-    internal = {field_id(found): found.name for found in schema}
-    fields = [found for found in schema if field_id(found) not in (ROW_ID_FIELD, SNAPSHOT_ID_FIELD)]
+    ids = [field_id(found) for found in schema]
+    internal = dict(zip(ids, schema.names, strict=True))
+    fields = [found for id_, found in zip(ids, schema, strict=True) if id_ not in (ROW_ID_FIELD, SNAPSHOT_ID_FIELD)]
     row_id_name = internal.get(ROW_ID_FIELD) if request.with_row_ids else None
     needs_snapshots = request.with_snapshot_ids or _is_partial(file, request)
     snapshot_id_name = internal.get(SNAPSHOT_ID_FIELD) if needs_snapshots else None
@@ -189,7 +190,7 @@ def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
         fields,
         request.columns,
         mapping=file.mapping,
-        path_values=hive_values(file.path),
+        path_values=None if file.mapping is None else hive_values(file.path),
         table_columns=request.table_columns,
     )
     names = [fields[source.index].name for source in sources if isinstance(source, Found)]
@@ -201,7 +202,8 @@ def _assembled(
     record_batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int
 ) -> list[pa.Array]:
     """Return the columns asked for, and behind them what else is."""
-    arrays = [assemble(source, plan.array(record_batch, source), record_batch.num_rows) for source in plan.sources]
+    found = [plan.array(record_batch, source) for source in plan.sources]
+    arrays = assemble_all(plan.sources, found, record_batch.num_rows)
     positions = np.arange(start, start + record_batch.num_rows, dtype=np.int64)
     if request.with_row_ids:
         arrays.append(_row_ids(record_batch, plan, file, positions))
@@ -256,7 +258,7 @@ def _kept(
 
 
 def _open(source: pa.NativeFile, file: DataFile, request: ReadRequest) -> pq.ParquetFile:
-    needs_nanoseconds = any(node.type == "timestamp_ns" for column in request.columns for node in column.walk())
+    needs_nanoseconds = any(node.type == "timestamp_ns" for node in nodes_of(request.columns))
     return pq.ParquetFile(
         source,
         decryption_properties=decryption_of(file.encryption_key),

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Self
 from urllib.parse import urlsplit
@@ -150,6 +150,7 @@ class Storage:
             raise _unreadable(path, error) from error
 
 
+@lru_cache(maxsize=64)
 def _scheme(path_or_url: str) -> str:
     scheme, separator, _ = same_storage(path_or_url).partition("://")
     return scheme.lower() if separator else ""

@@ -32,7 +32,7 @@ from ducklake_core.plan.definition_rows import (
 from ducklake_core.plan.flush_rows import flush_writes
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable
-from ducklake_core.plan.stats_rows import StatsChange, restated_writes, stats_writes
+from ducklake_core.plan.stats_rows import StatsChange, bounds_writes, stats_writes
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
     DeleteInlined,
@@ -214,8 +214,8 @@ class _Planner:
         if is_altered and table.before is not None and has_new_types(table.before, table.after):
             # The reference caches statistics under this counter: those of the old type would be an internal error.
             self.next_file_id += 1
-        if table.restated:
-            yield from restated_writes(table.after, table.restated, self.head.stats.get(table.after.table_id))
+        if table.rewritten_bounds:
+            yield from bounds_writes(table.after, table.rewritten_bounds, self.head.stats.get(table.after.table_id))
         # The reference writes no version for a table of inlined rows that an insert makes: it takes its columns for
         # those of the table's first day, and cannot read it when they have changed since.
         if is_lacking or (is_altered and has_new_version(table.before, table.after)):

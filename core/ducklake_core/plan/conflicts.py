@@ -39,7 +39,7 @@ def find_conflict(
     mine: Sequence[TableChange],
     others: Sequence[SnapshotChanges],
     names: Mapping[int, str],
-    resting: frozenset[int] = frozenset(),
+    row_checked_tables: frozenset[int] = frozenset(),
 ) -> Conflict | None:
     """Return the first change since the base that makes one of ours invalid, None when ours may follow.
 
@@ -48,9 +48,9 @@ def find_conflict(
     `names` has the name of every schema of the base by its id, else its drop is not seen to conflict with creations
     in it, and those of tables (`main.orders`) for the message. Ids of objects that we create are negative.
     A rename, ours or another's, is a created table with an `object_id` (see `mark_renames`); it counts as an alter.
-    `resting` are the tables whose new definition was checked against their rows: rows that came since forbid it.
+    `row_checked_tables` are those whose new definition was checked against their rows: rows that came since forbid it.
     """
-    found = _find_conflicts(mine, others, names, resting)
+    found = _find_conflicts(mine, others, names, row_checked_tables)
     first = next(found, None)
     return next((c for c in found if not c.is_flush), first) if first is not None and first.is_flush else first
 
@@ -59,13 +59,13 @@ def _find_conflicts(
     mine: Sequence[TableChange],
     others: Sequence[SnapshotChanges],
     names: Mapping[int, str],
-    resting: frozenset[int],
+    row_checked_tables: frozenset[int],
 ) -> Iterator[Conflict]:
     for snapshot_id, changes in others:
         flushed = {change.object_id for change in changes if change.kind in _FLUSH}
         for other in changes:
             for own in mine:
-                if _conflicts(own, other, names) or _adds_beneath(own, other, resting):
+                if _conflicts(own, other, names) or _inserts_into_checked(own, other, row_checked_tables):
                     is_flush = other.object_id in flushed and other.kind in _FLUSH | _DELETE
                     yield Conflict(snapshot_id, other, own, _subject(other, names), is_flush)
 
@@ -133,8 +133,8 @@ def _touch_same_object(mine: TableChange, other: TableChange) -> bool:
     return _effect(other) in _RULES[_effect(mine)]
 
 
-def _adds_beneath(mine: TableChange, other: TableChange, resting: frozenset[int]) -> bool:
-    return other.kind in _APPEND and other.object_id in resting and other.object_id == mine.object_id
+def _inserts_into_checked(mine: TableChange, other: TableChange, row_checked_tables: frozenset[int]) -> bool:
+    return other.kind in _APPEND and other.object_id in row_checked_tables and other.object_id == mine.object_id
 
 
 def _effect(change: TableChange) -> ChangeKind:

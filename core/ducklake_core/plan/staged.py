@@ -52,7 +52,7 @@ class ReplacedDeletes:
 
 
 @dataclass(frozen=True, slots=True)
-class RestatedBounds:
+class RewrittenBounds:
     """A column whose bounds get new texts, because its type reads the old ones as other values; by data file."""
 
     column_id: ColumnId
@@ -100,7 +100,7 @@ class StagedTable:
     after: TableVersion | None
     writes: TableWrites = TableWrites()
     inlines: bool = False
-    restated: tuple[RestatedBounds, ...] = ()
+    rewritten_bounds: tuple[RewrittenBounds, ...] = ()
     newest: TableVersion = field(init=False, repr=False, compare=False)
     changes_definition: bool = field(init=False, repr=False, compare=False)
 
@@ -114,7 +114,9 @@ class StagedTable:
         if self.before is None or self.after is None:
             return False
         old = {c.column_id: c.nulls_allowed for c in self.before.columns}
-        return bool(self.restated) or any(not c.nulls_allowed and old.get(c.column_id) for c in self.after.columns)
+        return bool(self.rewritten_bounds) or any(
+            not c.nulls_allowed and old.get(c.column_id) for c in self.after.columns
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ducklake_core.model import TableColumnStats, TableStats, TableVersion
-from ducklake_core.plan.staged import RestatedBounds, TableWrites
+from ducklake_core.plan.staged import RewrittenBounds, TableWrites
 from ducklake_core.plan.statistics import changed_stats, merge_table_stats, widened_float
 from ducklake_core.plan.writes import DeleteRows, InsertRows, UpdateRows, Write
 
@@ -61,12 +61,12 @@ def stats_writes(change: StatsChange) -> Iterator[Write]:
         yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), rows)
 
 
-def restated_writes(
-    table: TableVersion, restated: Sequence[RestatedBounds], stats: TableStats | None
+def bounds_writes(
+    table: TableVersion, rewritten_bounds: Sequence[RewrittenBounds], stats: TableStats | None
 ) -> Iterator[Write]:
     """Yield the new texts of bounds that were written under a narrower type."""
     known = stats.columns if stats else {}
-    for bounds in restated:
+    for bounds in rewritten_bounds:
         if bounds.files:
             rows = tuple(
                 {"data_file_id": i, "column_id": bounds.column_id, "min_value": low, "max_value": high}

@@ -22,7 +22,7 @@ from ducklake_core.spec.names import fold
 from ducklake_core.spec.temporal_text import INFINITE_DAYS, INFINITE_TICKS, parse_time
 from ducklake_core.spec.text import to_text
 
-MOST_BUCKETS = 2**31 - 1
+MAX_BUCKETS = 2**31 - 1
 DATE_PARTS = ("year", "month", "day")
 CALENDAR_PARTS = (*DATE_PARTS, "hour")
 _NAME = r'"(?:[^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*'
@@ -64,8 +64,8 @@ def parse_partition_expression(text: str) -> tuple[str, str]:
     """Return the column's name and the transform of `id`, `"my id"`, `day(ts)` or `bucket(16, id)`."""
     if match := _BUCKET.fullmatch(text):
         count = int(match["count"])
-        if not 1 <= count <= MOST_BUCKETS:
-            raise InvalidInput(f"cannot partition by '{text}': the bucket count must be 1 to {MOST_BUCKETS}")
+        if not 1 <= count <= MAX_BUCKETS:
+            raise InvalidInput(f"cannot partition by '{text}': the bucket count must be 1 to {MAX_BUCKETS}")
         return _unquoted(match["name"]), f"bucket({count})"
     if match := _CALENDAR.fullmatch(text):
         return _unquoted(match["name"]), match["part"].lower()

@@ -49,43 +49,45 @@ SmallRows: TypeAlias = tuple[SmallColumn, ...]
 
 
 def small_rows(table: pa.Table, columns: Sequence[Column]) -> SmallRows | None:
-    """Return what `take_values` does, or None when there are so many rows that kernels are faster."""
-    return take_values(table, columns) if table.num_rows <= SMALL_ROWS else None
+    """Return what `extract_values` does, or None when there are so many rows that kernels are faster."""
+    return extract_values(table, columns) if table.num_rows <= SMALL_ROWS else None
 
 
-def take_values(table: pa.Table, columns: Sequence[Column]) -> SmallRows:
+def extract_values(table: pa.Table, columns: Sequence[Column]) -> SmallRows:
     """Return the values of each column; the table's columns are those of `columns`, of type `arrow_type`."""
     batches = table.to_batches()
     arrays = batches[0].columns if len(batches) == 1 else map(single, table.itercolumns())
-    return tuple([take(array) for take, array in zip(_takers_of(columns), arrays, strict=True)])
+    return tuple([take(array) for take, array in zip(_extractors_of(columns), arrays, strict=True)])
 
 
 @per_object
-def _takers_of(columns: Sequence[Column]) -> list[Callable[[pa.Array], SmallColumn]]:
+def _extractors_of(columns: Sequence[Column]) -> list[Callable[[pa.Array], SmallColumn]]:
     return [_value_taker(column) for column in columns]
 
 
 def _value_taker(column: Column) -> Callable[[pa.Array], SmallColumn]:
     if column.is_nested:
-        return partial(_take_nested, column, _takers_of(column.children))
-    take = partial(_take_items, column, taker_of(column.type))
+        return partial(_extract_nested, column, _extractors_of(column.children))
+    take = partial(_extract_items, column, extractor_of(column.type))
     is_stored_otherwise = isinstance(arrow_type(column), pa.BaseExtensionType)
     return (lambda array: take(plain(array))) if is_stored_otherwise else take
 
 
-def _take_items(column: Column, take: Taker | None, array: pa.Array) -> SmallColumn:
+def _extract_items(column: Column, take: Taker | None, array: pa.Array) -> SmallColumn:
     if take is None:
         return SmallColumn(column, array, None)
     items, numbers = take(array)
     return SmallColumn(column, array, items, numbers)
 
 
-def _take_nested(column: Column, takers: Sequence[Callable[[pa.Array], SmallColumn]], array: pa.Array) -> SmallColumn:
+def _extract_nested(
+    column: Column, extractors: Sequence[Callable[[pa.Array], SmallColumn]], array: pa.Array
+) -> SmallColumn:
     if column.kind is Kind.STRUCT:
         items, parts = validity(array) or [True] * len(array), array.flatten()
     else:
         items, parts = _with_nulls(list_lengths(array).tolist(), array), list_members(array)
-    children = tuple([take(part) for take, part in zip(takers, parts, strict=True)])
+    children = tuple([take(part) for take, part in zip(extractors, parts, strict=True)])
     return SmallColumn(column, array, items, None, children)
 
 
@@ -106,7 +108,7 @@ def _with_nulls(items: Items, array: pa.Array) -> Items:
 # --------------------------------------------------------------------------------------------- take
 
 
-def _taker(dtype: str) -> Taker:
+def _extractor(dtype: str) -> Taker:
     numpy_type = np.dtype(dtype)
     width = numpy_type.itemsize
 
@@ -121,7 +123,7 @@ def _taker(dtype: str) -> Taker:
     return take
 
 
-def _take_booleans(array: pa.Array) -> tuple[Items, np.ndarray]:
+def _extract_booleans(array: pa.Array) -> tuple[Items, np.ndarray]:
     if len(array) == 0:
         return [], np.empty(0, np.uint8)  # Arrow promises no buffers then
     bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
@@ -129,15 +131,15 @@ def _take_booleans(array: pa.Array) -> tuple[Items, np.ndarray]:
     return _with_nulls(numbers.tolist(), array), numbers
 
 
-def _take_decimals(array: pa.Array) -> tuple[Items, None]:
+def _extract_decimals(array: pa.Array) -> tuple[Items, None]:
     """Take the lower half of Arrow's 128 bits, which holds up to 18 digits."""
     if len(array) == 0:
-        return [], None  # see _taker
+        return [], None  # see _extractor
     halves = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     return _with_nulls(halves.tolist(), array), None
 
 
-def take_bytes(array: pa.Array) -> tuple[Items, None]:
+def extract_bytes(array: pa.Array) -> tuple[Items, None]:
     if len(array) == 0:
         return [], None  # Arrow promises no buffers then
     _, offsets, data = array.buffers()
@@ -150,16 +152,16 @@ def take_bytes(array: pa.Array) -> tuple[Items, None]:
 
 
 @lru_cache(maxsize=256)
-def taker_of(type_: str) -> Taker | None:
+def extractor_of(type_: str) -> Taker | None:
     """Return what takes the values out of an array, None for types that have no simple ones."""
     decimal = decimal_parameters(type_)
     if decimal is not None:
-        return _take_decimals if decimal.fits_int64 else None
+        return _extract_decimals if decimal.fits_int64 else None
     return _TAKERS.get(type_)
 
 
 _TAKERS: Mapping[str, Taker] = {
-    "boolean": _take_booleans,
-    **{type_: _taker(dtype) for type_, dtype in NUMPY_TYPES.items()},
-    **dict.fromkeys(("varchar", "json", "blob"), take_bytes),
+    "boolean": _extract_booleans,
+    **{type_: _extractor(dtype) for type_, dtype in NUMPY_TYPES.items()},
+    **dict.fromkeys(("varchar", "json", "blob"), extract_bytes),
 }

@@ -19,7 +19,7 @@ from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.nested_text import is_bare, quoted_name
 from ducklake_core.spec.scalar_text import scalar_to_text, text_of
-from ducklake_core.spec.small_rows import SmallColumn, take_bytes
+from ducklake_core.spec.small_rows import SmallColumn, extract_bytes
 from ducklake_core.spec.thresholds import PYTHON_TEXTS
 
 Texts: TypeAlias = list[bytes | None]
@@ -41,7 +41,7 @@ def small_utf8(values: SmallColumn) -> Texts:
     if column.is_nested:
         return _list_texts(values)
     if items is None:
-        return take_bytes(scalar_to_text(values.array, column.type))[0]
+        return extract_bytes(scalar_to_text(values.array, column.type))[0]
     if column.kind is _TEXT:
         return items
     quick = _QUICK_TEXTS.get(column.type) if len(items) > PYTHON_TEXTS else None
@@ -126,7 +126,7 @@ def _timestamp_texts(suffix: bytes) -> Callable[[SmallColumn], Texts | None]:
 
 
 def _written(array: pa.Array) -> Texts:
-    texts: Texts = take_bytes(pc.call_function("cast", [array], _AS_TEXT))[0]
+    texts: Texts = extract_bytes(pc.call_function("cast", [array], _AS_TEXT))[0]
     return texts
 
 

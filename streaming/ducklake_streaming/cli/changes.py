@@ -6,8 +6,7 @@ A range is read in pieces of some snapshots each, oldest first, so that memory d
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from ducklake_core.model import Snapshot, SnapshotId
     from ducklake_streaming.cli.row_writers import RowWriter
 
-_MOST_SNAPSHOTS = 1_000  # whose changes are read at once
-_MOST_ROWS = 100_000  # likewise, about
+_MAX_SNAPSHOTS = 1_000  # whose changes are read at once
+_MAX_ROWS = 100_000  # likewise, about
 
 
 def register(app: typer.Typer) -> None:
@@ -60,13 +59,15 @@ def changes(
     writer = ChangeWriter("json" if access.output.as_json else row_format)
     with access.lake() as lake:
         feed = lake.feed(table)
-        first, last = parse_moment(start), parse_moment(end)
+        now = access.clock.now()
+        first, last = parse_moment(start, now), parse_moment(end, now)
         head = feed.head() if last is None else feed.snapshot(last)
         before = _start(feed, first, head, follow=follow)
         for rows in read_range(feed, before, head):
             writer.write(rows)
         if follow:
-            _follow(feed, head.snapshot_id if first is None else max(before, head.snapshot_id), writer, interval)
+            seen = head.snapshot_id if first is None else max(before, head.snapshot_id)
+            _follow(feed, seen, writer, lambda: access.clock.sleep(interval))
 
 
 def _start(feed: TableFeed, first: object, head: Snapshot, *, follow: bool) -> SnapshotId:
@@ -77,7 +78,7 @@ def _start(feed: TableFeed, first: object, head: Snapshot, *, follow: bool) -> S
     return head.snapshot_id if follow else feed.before_earliest()
 
 
-def _follow(feed: TableFeed, seen: int, writer: ChangeWriter, interval: float) -> None:
+def _follow(feed: TableFeed, seen: int, writer: ChangeWriter, wait: Callable[[], None]) -> None:
     """Write new changes as they come, for ever. A catalog that is away is waited for; the recorder says so."""
     from ducklake_core.errors import CatalogUnavailable  # noqa: PLC0415 # see the docstring of the package
     from ducklake_core.model import SnapshotId  # noqa: PLC0415 # likewise
@@ -92,7 +93,7 @@ def _follow(feed: TableFeed, seen: int, writer: ChangeWriter, interval: float) -
         except CatalogUnavailable:
             continue  # it has waited already
         sys.stdout.flush()
-        time.sleep(interval)
+        wait()
 
 
 def read_range(feed: TableFeed, start: SnapshotId, end: Snapshot) -> Iterator[pa.Table]:
@@ -113,13 +114,13 @@ def _piece(feed: TableFeed, start: SnapshotId, end: Snapshot) -> Snapshot:
     """Return up to which snapshot to read at once: one at least, then by about how many rows it has."""
     from ducklake_core.model import SnapshotId, SnapshotSpan  # noqa: PLC0415 # see the docstring of the package
 
-    until = min(end.snapshot_id, start + _MOST_SNAPSHOTS)
+    until = min(end.snapshot_id, start + _MAX_SNAPSHOTS)
     history = feed.history(SnapshotSpan(start, SnapshotId(until)))
     sizes, rows, last = feed.sizes(history), 0, None
     for snapshot in history.snapshots:
         size = sizes.get(snapshot.snapshot_id)
         rows += size.rows if size else 0
-        if last is not None and rows > _MOST_ROWS:
+        if last is not None and rows > _MAX_ROWS:
             break
         last = snapshot.snapshot_id
     return end if last is None or last == end.snapshot_id else feed.snapshot(last)

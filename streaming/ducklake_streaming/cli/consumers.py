@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,7 +43,7 @@ def list_consumers(access: LakeAccess) -> None:
     Example: `ducklake-stream consumers list`
     """
     with access.lake() as lake:
-        rows = consumer_rows(lake, lake.totals(), datetime.now(UTC))
+        rows = consumer_rows(lake, lake.totals(), access.clock.now())
     access.output.show(FIELDS, rows, empty="no consumers")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_streaming.cli.errors import CommandError, ExitCode
 from ducklake_streaming.cli.output import Output
 from ducklake_streaming.cli.quick_start import without_collections
@@ -29,12 +30,13 @@ _EXAMPLES = "'sqlite:///lake.sqlite', 'postgresql://user@host/database' or what 
 
 @dataclass(frozen=True, slots=True)
 class LakeAccess:
-    """The lake that a command was given, not opened yet, and where to show what is in it."""
+    """The lake that a command was given, not opened yet, where to show what is in it, and the time."""
 
     catalog: str | None
     metadata_schema: str | None
     timeout: str
     output: Output
+    clock: Clock = SYSTEM_CLOCK
 
     @contextmanager
     def lake(self, recorder: Recorder | None = None) -> Iterator[Lake]:

@@ -59,7 +59,7 @@ def read(
     is_cut = limit is None and output is None and wanted == "table"
     most = DEFAULT_TABLE_ROWS if is_cut else limit
     with access.lake() as lake:
-        found = lake.table(table, at=parse_moment(at))
+        found = lake.table(table, at=parse_moment(at, access.clock.now()))
         names = None if columns is None else [name.strip() for name in columns.split(",")]
         slices = _slices(found, names, where)
         with (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, Protocol, TypeAlias
 
@@ -116,11 +116,9 @@ def open_writer(row_format: RowFormat, schema: pa.Schema, output: Path | None) -
             yield writer
         if part != output:
             part.replace(output)
-    except BaseException:
+    finally:
         if part != output:
-            with suppress(FileNotFoundError):
-                part.unlink()
-        raise
+            part.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,12 +44,12 @@ def snapshots(
 
     Example: `ducklake-stream snapshots --since 1h --limit 100`
     """
-    moment = parse_moment(since)
+    moment = parse_moment(since, access.clock.now())
     if isinstance(moment, int):
         raise typer.BadParameter("write a time, or a time ago such as 1h", param_hint="--since")
     with access.lake() as lake:
         found, names = lake.snapshots(moment, limit), lake.object_names()
-    now = datetime.now(UTC)
+    now = access.clock.now()
     access.output.show(FIELDS, (snapshot_row(one, names, now) for one in found), empty="no snapshots since then")
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +49,10 @@ def status(
     with named.lake() as lake:
 
         def look() -> LakeState:
-            return _read(lake, small_bytes, loaded)
+            return _read(lake, small_bytes, loaded, access.clock.now())
+
+        def wait() -> None:
+            access.clock.sleep(interval)
 
         if not watch:
             _show(look(), as_json=access.output.as_json)
@@ -58,13 +60,13 @@ def status(
             while True:
                 _show(look(), as_json=access.output.as_json)
                 sys.stdout.flush()
-                time.sleep(interval)
+                wait()
         else:
-            _watch(look, interval)
+            _watch(look, wait)
 
 
-def _read(lake: Lake, small_bytes: int, loaded: LoadedJob | None) -> LakeState:
-    state = read_state(lake, small_bytes, datetime.now(UTC))
+def _read(lake: Lake, small_bytes: int, loaded: LoadedJob | None, now: datetime) -> LakeState:
+    state = read_state(lake, small_bytes, now)
     if loaded is None:
         return state
     from ducklake_streaming.cli.job_lag import lag_rows  # noqa: PLC0415 # it imports a client of Kafka
@@ -77,7 +79,7 @@ def _read(lake: Lake, small_bytes: int, loaded: LoadedJob | None) -> LakeState:
 _ASK_KAFKA_SECONDS = 5.0
 
 
-def _watch(look: Callable[[], LakeState], interval: float) -> None:
+def _watch(look: Callable[[], LakeState], wait: Callable[[], None]) -> None:
     """Show the state again and again in one place; a catalog that is away is said there, too."""
     from rich.live import Live  # noqa: PLC0415 # see the docstring of the package
 
@@ -90,7 +92,7 @@ def _watch(look: Callable[[], LakeState], interval: float) -> None:
             except CatalogUnavailable as error:
                 shown = Text(str(error), style="red")
             live.update(shown, refresh=True)
-            time.sleep(interval)
+            wait()
 
 
 def _show(state: LakeState, *, as_json: bool) -> None:

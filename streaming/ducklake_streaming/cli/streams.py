@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,7 +64,7 @@ def list_streams(access: LakeAccess) -> None:
     """
     with access.lake() as lake:
         streams = read_streams(lake)
-    rows = [stream.row(datetime.now(UTC)) for stream in streams]
+    rows = [stream.row(access.clock.now()) for stream in streams]
     access.output.show(FIELDS, rows, empty="no stream has written to this lake")
 
 
@@ -76,7 +76,7 @@ def show_stream(access: LakeAccess, stream: Annotated[str, typer.Argument(help="
     with access.lake() as lake:
         entry = _entry_of(lake, stream)
         told = _told_of_snapshot(lake, entry)
-    row = {**_row(entry, datetime.now(UTC), None), "offsets": told.get("offsets"), "job": told.get("job")}
+    row = {**_row(entry, access.clock.now(), None), "offsets": told.get("offsets"), "job": told.get("job")}
     access.output.show_one(_SHOWN, row)
 
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
+from ducklake_core.clock import utc_now
+
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 _AGES = ((86400, "d"), (3600, "h"), (60, "m"))
 
@@ -61,7 +63,7 @@ def parse_moment(text: str | None, now: datetime | None = None) -> int | datetim
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        return (now or datetime.now(UTC)) - _ago(text)
+        return (now or utc_now()) - _ago(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 

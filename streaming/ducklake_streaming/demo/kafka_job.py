@@ -82,7 +82,7 @@ class Numbers:
         return self.rows + self.dead_letters
 
 
-class LakeView:
+class LakeReader:
     """Looks into a lake that somebody else creates and fills."""
 
     def __init__(self, catalog: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_streaming.demo.display import how_to_open
 from ducklake_streaming.demo.job_process import JobProcess
-from ducklake_streaming.demo.kafka_job import DEAD_LETTERS, TABLE, LakeView, Numbers, Sums, write_job
+from ducklake_streaming.demo.kafka_job import DEAD_LETTERS, TABLE, LakeReader, Numbers, Sums, write_job
 from ducklake_streaming.demo.local_kafka import BrokerError, Kafka, running
 from ducklake_streaming.demo.maven import KAFKA_BROKER, KAFKA_CONNECTOR, FetchError, fetch_files
 from ducklake_streaming.demo.orders import BROKEN_EVERY, PARTITIONS, TOPICS, OrderProducer, make_order, place_orders
@@ -76,7 +76,7 @@ class _Show:
         self._log = workspace.directory / "job.log"
         self._file = write_job(workspace.directory, workspace.catalog, broker.servers, fetch_files(KAFKA_CONNECTOR))
         self._producer = OrderProducer(broker, clock)
-        self._view = LakeView(workspace.catalog)
+        self._view = LakeReader(workspace.catalog)
         self._shown = Numbers()
 
     def run(self) -> None:

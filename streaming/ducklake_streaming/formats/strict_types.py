@@ -13,7 +13,7 @@ from itertools import count
 
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-MOST_DIGITS = 38
+MAX_DIGITS = 38
 NUMBER_PATTERN = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _DATE = r"\d{4,6}-\d{1,2}-\d{1,2}"
 _TIME = r"\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,9})?)?"
@@ -88,7 +88,7 @@ def wrong(value: str, type_: T.DataType, names: Iterator[str]) -> Iterator[str]:
 def is_decimal(text: str, type_: T.DecimalType) -> str:
     """Return the condition under which a text is a decimal of the type and loses no digit; never null."""
     value, scale = f"try_cast({text} AS {type_.simpleString()})", type_.scale
-    wide = f"try_cast({text} AS decimal({MOST_DIGITS},{MOST_DIGITS - type_.precision + scale}))"
+    wide = f"try_cast({text} AS decimal({MAX_DIGITS},{MAX_DIGITS - type_.precision + scale}))"
     beyond = rf"\.\d{{{scale}}}\d*[1-9]"
     is_exact = f"if({text} RLIKE '[eE]', {value} = {wide}, NOT {text} RLIKE {literal(beyond)})"
     return f"coalesce({text} RLIKE {literal(NUMBER_PATTERN)} AND {value} IS NOT NULL AND {is_exact}, false)"

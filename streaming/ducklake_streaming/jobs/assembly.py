@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import Recorder, Recorders
 from ducklake_sinks import DuckLakeSink
@@ -35,6 +36,7 @@ class Assembly:
     flag: StopFlag
     recorder: Recorder
     stack: ExitStack
+    clock: Clock = SYSTEM_CLOCK
 
     def supervisor(self, name: str) -> Supervisor:
         """Return who runs a pipeline."""
@@ -45,7 +47,7 @@ class Assembly:
         sink.start_flushing()
         writer = partial(self._writer, name, sink, recorder)
         parts = PipelineParts(name, writer, partial(self._start, name), gate, self._watch(name, stop), self.recorder)
-        return Supervisor(parts, stop)
+        return Supervisor(parts, stop, self.clock)
 
     def _writer(self, name: str, sink: DuckLakeSink, recorder: Recorder) -> BatchWriter:
         """Return what writes batches of a pipeline. Raises InvalidInput, and what a schema registry does."""

@@ -43,7 +43,7 @@ class BatchGate:
         try:
             yield
             self.batches += 1
-        except BaseException as error:
+        except BaseException as error:  # whatever ends a batch: the supervisor asks for it, and Spark has only a text
             self.error = error
             raise
         finally:

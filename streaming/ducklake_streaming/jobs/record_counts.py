@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_streaming.formats.decoder import ERROR, STALE
 
 PATIENCE_SECONDS = 1.0  # some versions of Spark tell it a moment after the job has ended
@@ -32,7 +32,8 @@ def count_records(decoded: DataFrame) -> RecordCounts:
 class CountedRecords:
     """Records that are counted while they are read; `frame` is to be run once."""
 
-    def __init__(self, decoded: DataFrame) -> None:
+    def __init__(self, decoded: DataFrame, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._observation = Observation()
         self._decoded = decoded
         self.frame = decoded.observe(
@@ -51,12 +52,12 @@ class CountedRecords:
         return RecordCounts(told["errors"], told["stale"])
 
     def _told(self) -> dict[str, Any]:  # Any: Spark's values
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = self._clock.seconds() + PATIENCE_SECONDS
         future = self._observation._jo.future()  # type: ignore[union-attr] # noqa: SLF001 # `get` would wait for ever
         while not future.isCompleted():
-            if time.monotonic() > deadline:
+            if self._clock.seconds() > deadline:
                 return {}
-            time.sleep(0.002)
+            self._clock.sleep(0.002)
         try:
             return self._observation.get
         except Py4JError:  # Spark has left the count out of its plan, such as for WHERE 1 = 0

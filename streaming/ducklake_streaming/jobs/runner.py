@@ -5,13 +5,13 @@ Python is the parent process: a signal comes to us, and not to Spark.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
 from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import CatalogUnavailable, NoLakeFound
 from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
 from ducklake_core.retries import Patience
@@ -27,7 +27,7 @@ from ducklake_streaming.stopping import JVM_GONE, StopFlag, flag_of_signals
 POLL_SECONDS = 0.2
 
 
-def run_job(loaded: LoadedJob, recorder: Recorder | None = None) -> ExitCode:
+def run_job(loaded: LoadedJob, recorder: Recorder | None = None, clock: Clock = SYSTEM_CLOCK) -> ExitCode:
     """Run a job to its end and return with which code the process is to end. Call it in the main thread.
 
     SIGTERM and SIGINT end it after the batches that run, a second one at once. Raises what keeps it from beginning:
@@ -40,11 +40,11 @@ def run_job(loaded: LoadedJob, recorder: Recorder | None = None) -> ExitCode:
             return ExitCode.ENDED
         spark = make_job_session(job)
         stack.callback(_stop, spark)
-        assembly = Assembly(spark, job, flag, recorder, stack)
+        assembly = Assembly(spark, job, flag, recorder, stack, clock)
         supervisors = [assembly.supervisor(name) for name in job.pipeline]
         for supervisor in supervisors:
             supervisor.begin()
-        _wait(supervisors, flag, recorder, stops_together=job.job.on_failure == "stop")
+        _wait(supervisors, flag, recorder, clock, stops_together=job.job.on_failure == "stop")
         return _end(supervisors, recorder)
 
 
@@ -76,7 +76,9 @@ def _stop(spark: SparkSession) -> None:
         spark.stop()
 
 
-def _wait(supervisors: Sequence[Supervisor], flag: StopFlag, recorder: Recorder, *, stops_together: bool) -> None:
+def _wait(
+    supervisors: Sequence[Supervisor], flag: StopFlag, recorder: Recorder, clock: Clock, *, stops_together: bool
+) -> None:
     """Wait until all pipelines have ended; a signal ends them, and so does one that fails, where that is told."""
     is_stopping = False
     while any(one.is_running for one in supervisors):
@@ -87,7 +89,7 @@ def _wait(supervisors: Sequence[Supervisor], flag: StopFlag, recorder: Recorder,
             recorder.record(JobStopping(reason))
             for one in supervisors:
                 one.stop()
-        time.sleep(POLL_SECONDS)
+        clock.sleep(POLL_SECONDS)
 
 
 def _end(supervisors: Sequence[Supervisor], recorder: Recorder) -> ExitCode:

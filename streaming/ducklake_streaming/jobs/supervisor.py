@@ -6,7 +6,6 @@ Runs on the driver, in a thread of its own for each pipeline: one that waits or 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.observe import Recorder
 from ducklake_sinks.query import QueryFinder
 from ducklake_streaming.jobs.batch_gate import BatchGate
@@ -55,13 +55,14 @@ class PipelineParts:
 class Supervisor:
     """Runs a pipeline until it ends, fails or is stopped; then `code` and `error` tell how."""
 
-    def __init__(self, parts: PipelineParts, stop: threading.Event) -> None:
+    def __init__(self, parts: PipelineParts, stop: threading.Event, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name = parts.name
         self.code = ExitCode.ENDED
         self.error: BaseException | None = None
         self.failed_at = 0.0
         self._parts = parts
         self._stop = stop
+        self._clock = clock
         self._watch = parts.watch
         self._writer = cache(parts.make_writer)
         self._finder = QueryFinder()
@@ -96,7 +97,7 @@ class Supervisor:
         if self._stop.is_set() and exit_code_of(error) is ExitCode.FAILED:
             self._parts.recorder.record(PipelineEnded(self.name))
             return
-        self.error, self.code, self.failed_at = error, exit_code_of(error), time.monotonic()
+        self.error, self.code, self.failed_at = error, exit_code_of(error), self._clock.seconds()
         self._parts.recorder.record(PipelineFailed(self.name, self.code, error))
 
     def _run_queries(self) -> None:
@@ -105,12 +106,12 @@ class Supervisor:
         self._writer()
         while not self._stop.is_set():
             self._prepare()
-            started, batches = time.monotonic(), self._parts.gate.batches
+            started, batches = self._clock.seconds(), self._parts.gate.batches
             error = self._run_query()
             if error is None:
                 return
-            is_well = self._parts.gate.batches > batches or time.monotonic() - started > STABLE_SECONDS
-            if not is_broker_away(error) or not budget.allows(time.monotonic(), is_well=is_well):
+            is_well = self._parts.gate.batches > batches or self._clock.seconds() - started > STABLE_SECONDS
+            if not is_broker_away(error) or not budget.allows(self._clock.seconds(), is_well=is_well):
                 raise error
             self._parts.recorder.record(PipelineRestarted(self.name, error))
             self._stop.wait(PAUSE_SECONDS)
@@ -150,7 +151,7 @@ class Supervisor:
 
     def _look(self) -> None:
         """Look at the cluster of the input, if that is due."""
-        now = time.monotonic()
+        now = self._clock.seconds()
         if self._watch is not None and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             with self._gives_up_watching():

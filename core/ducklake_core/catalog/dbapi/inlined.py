@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Dialect, Select, Table, bindparam, func, i
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.dbapi.session import DbapiSession
-from ducklake_core.catalog.dbapi.values import decode_column, encode_few, encode_rows
+from ducklake_core.catalog.dbapi.values import decode_columns, encode_few, encode_rows
 from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
 from ducklake_core.catalog.inlined_store import FetchedRows, InlinedStore, RowQuery, encoded_once
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
@@ -98,7 +98,7 @@ class DbapiInlinedStore(InlinedStore):
 
     def _fetched(self, rows: Sequence[Row], number_count: int, columns: Sequence[Column]) -> FetchedRows:
         numbers = [_int64s(rows, i) for i in range(number_count)]
-        arrays = [decode_column([row[i] for row in rows], c, self._rules) for i, c in enumerate(columns, number_count)]
+        arrays = decode_columns(rows, number_count, columns, self._rules)
         return FetchedRows(numbers, table_of(arrays, columns, len(rows)))
 
     def _measured(self, session: Session, table: Table, picked: Picked, chunk_bytes: int) -> _Pages:

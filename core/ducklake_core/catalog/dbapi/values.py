@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ducklake_core.catalog.session import Row
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import plain, single
 from ducklake_core.spec.inlined import InlinedRules, is_kept_as_text
@@ -43,6 +44,11 @@ def encode_column(array: pa.Array | pa.ChunkedArray, column: Column, rules: Inli
     elif column.type == "boolean":
         array = array.cast(pa.int8())
     return list(plain(array).to_pylist())
+
+
+def decode_columns(rows: Sequence[Row], first: int, columns: Sequence[Column], rules: InlinedRules) -> list[pa.Array]:
+    """Return the Arrow arrays of columns that rows of the database have from the place `first` on."""
+    return [decode_column([row[i] for row in rows], column, rules) for i, column in enumerate(columns, first)]
 
 
 def decode_column(values: list[object], column: Column, rules: InlinedRules) -> pa.Array:

@@ -13,8 +13,7 @@ import re
 import select
 import socket
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import psycopg
@@ -22,6 +21,8 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 from psycopg.pq.misc import find_libpq_full_path
 from sqlalchemy import Connection
+
+from ducklake_core.clock import SYSTEM_CLOCK
 
 _ONLY_CODES = 3  # PQERRORS_SQLSTATE: https://www.postgresql.org/docs/current/libpq-control.html
 _CODE = re.compile(rb":  ([0-9A-Z]{5})\n?$", re.MULTILINE)  # after the severity, which is in the server's language
@@ -104,17 +105,17 @@ def _ask_again(conninfo: str) -> str | None:
     return codes[-1].decode() if codes else None  # the last: with and without encryption are two attempts
 
 
-def _poll(connection: pq.abc.PGconn) -> None:
+def _poll(connection: pq.abc.PGconn, seconds: Callable[[], float] = SYSTEM_CLOCK.seconds) -> None:
     """Connect, or fail to, until the deadline."""
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while connection.status != pq.ConnStatus.BAD and time.monotonic() < deadline:
+    deadline = seconds() + _DEADLINE_SECONDS
+    while connection.status != pq.ConnStatus.BAD and seconds() < deadline:
         events = {pq.PollingStatus.READING: select.POLLIN, pq.PollingStatus.WRITING: select.POLLOUT}
         wanted = events.get(pq.PollingStatus(connection.connect_poll()))
         if wanted is None:
             return
         ready = select.poll()
         ready.register(connection.socket, wanted)
-        ready.poll(1000 * max(0.0, deadline - time.monotonic()))
+        ready.poll(1000 * max(0.0, deadline - seconds()))
 
 
 @cache

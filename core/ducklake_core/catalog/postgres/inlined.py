@@ -23,7 +23,7 @@ from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
-from ducklake_core.spec.small_rows import take_values
+from ducklake_core.spec.small_rows import extract_values
 from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
 from ducklake_core.text_repair import with_valid_text
 
@@ -97,7 +97,7 @@ class PostgresInlinedStore(InlinedStore):
 
 @encoded_once
 def _encode_small(rows: InlinedRows) -> encode_small.EncodedRows:
-    return encode_small.encode_rows(rows.small or take_values(rows.rows, rows.columns), rows.columns)
+    return encode_small.encode_rows(rows.small or extract_values(rows.rows, rows.columns), rows.columns)
 
 
 @encoded_once

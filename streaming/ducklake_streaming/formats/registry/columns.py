@@ -13,7 +13,7 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_streaming.formats.registry.errors import UnusableSchema
 
-MOST_DIGITS = 38  # of a decimal, in Spark and in the lake
+MAX_DIGITS = 38  # of a decimal, in Spark and in the lake
 # (narrow, wide): every value of the first is exactly one of the second.
 _PROMOTIONS: set[tuple[type[T.DataType], type[T.DataType]]] = {
     (T.IntegerType, T.LongType),
@@ -107,7 +107,7 @@ def _merge(known: T.DataType, other: T.DataType, path: str) -> T.DataType:  # no
 def _merge_decimals(known: T.DecimalType, other: T.DecimalType, path: str) -> T.DecimalType:
     scale = max(known.scale, other.scale)
     precision = max(known.precision - known.scale, other.precision - other.scale) + scale
-    if precision > MOST_DIGITS:
+    if precision > MAX_DIGITS:
         raise _contradiction(known, other, path)
     return T.DecimalType(precision, scale)
 

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_streaming.formats.registry.avro.schema import Array, Map, Node, Record, Scalar, Union, column_of
-from ducklake_streaming.formats.registry.columns import MOST_DIGITS, arrow_type
+from ducklake_streaming.formats.registry.columns import MAX_DIGITS, arrow_type
 from ducklake_streaming.formats.registry.values import Reasons, Rows, struct_array
 
 _DAY_MILLIS = 86_400_000
-_MOST_MILLIS = (2**63 - 1) // 1000
+_MAX_MILLIS = (2**63 - 1) // 1000
 # By logical type: the smallest and the largest value that a column holds, and what makes its unit of Avro's.
 _RANGES: dict[str, tuple[int, int, int]] = {
     "time-millis": (0, _DAY_MILLIS - 1, 1_000_000),
     "time-micros": (0, _DAY_MILLIS * 1000 - 1, 1000),
-    "timestamp-millis": (-_MOST_MILLIS, _MOST_MILLIS, 1000),
-    "local-timestamp-millis": (-_MOST_MILLIS, _MOST_MILLIS, 1000),
+    "timestamp-millis": (-_MAX_MILLIS, _MAX_MILLIS, 1000),
+    "local-timestamp-millis": (-_MAX_MILLIS, _MAX_MILLIS, 1000),
 }
 
 
@@ -90,7 +90,7 @@ def _decimals(values: pa.Array, node: Scalar, rows: Rows, reasons: Reasons) -> p
         if number is not None and abs(number) >= limit:
             reasons.add(int(rows[place]), f"value {number} has more digits than decimal({node.precision},{node.scale})")
             unscaled[place] = None
-    if node.precision > MOST_DIGITS:
+    if node.precision > MAX_DIGITS:
         return pa.array([None if number is None else _decimal_text(number, node) for number in unscaled], pa.string())
     return _decimal_array(unscaled, node)
 

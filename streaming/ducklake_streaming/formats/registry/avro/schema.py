@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_streaming.formats.registry.columns import MOST_DIGITS, check_names, struct_of
+from ducklake_streaming.formats.registry.columns import MAX_DIGITS, check_names, struct_of
 from ducklake_streaming.formats.registry.errors import UnusableSchema
 
 LONE_VALUE = "value"  # the column of a schema that is no record
@@ -103,7 +103,7 @@ def column_of(node: Node) -> T.DataType:  # noqa: PLR0911 # one for each kind of
     """Return the Spark type that holds the values. Raises UnusableSchema."""
     match node:
         case Scalar(logical="decimal"):
-            return T.DecimalType(node.precision, node.scale) if node.precision <= MOST_DIGITS else T.StringType()
+            return T.DecimalType(node.precision, node.scale) if node.precision <= MAX_DIGITS else T.StringType()
         case Scalar():
             return _LOGICAL.get((node.kind, node.logical), _PLAIN[node.kind])()
         case Record():
