@@ -197,6 +197,8 @@ class Database:
 
     def _connect_anew(self) -> Connection:
         try:
+            if self.dialect.is_file:  # it is opened at once
+                return self.engine.connect()
             return connect(self.engine, self.patience, self.url.shown)
         except self._errors as error:
             raise self._named(error, "connect to", when_connecting=True) from error
