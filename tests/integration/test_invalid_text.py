@@ -220,15 +220,19 @@ def test_flush_mends_it_and_duckdb_reads_the_table_again(poisoned: Lake, catalog
     assert oracle.query(f"SELECT id FROM lake.t WHERE s = '{MENDED}'") == [(2,)]
 
 
+@pytest.mark.parametrize("text", [BROKEN, b"\xfe", b"\xfe\xfe", b"\xff"], ids=bytes.hex)
 def test_flush_by_pages_mends_it(
-    poisoned: Lake, catalog: Catalog, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+    poisoned: Lake, catalog: Catalog, oracle: Oracle, monkeypatch: pytest.MonkeyPatch, text: bytes
 ) -> None:
+    """Also where it is what the server joins values with, and a null stands for."""
     monkeypatch.setattr(page_reader, "MIN_PAGES", 1)
+    break_inlined(catalog, "ducklake_inlined_data_1_1", "s", "id = 2", text)
 
     poisoned.flush_inlined("t")
 
     attach(oracle, catalog, "lake")
-    assert oracle.query("SELECT id, s FROM lake.t ORDER BY id") == [(1, "a"), (2, MENDED), (3, "z")]
+    mended = text.decode(errors="replace")
+    assert oracle.query("SELECT id, s FROM lake.t ORDER BY id") == [(1, "a"), (2, mended), (3, "z")]
 
 
 def test_rows_beside_it_are_changed_as_ever(poisoned: Lake) -> None:

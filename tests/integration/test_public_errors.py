@@ -1,40 +1,17 @@
-"""Every public method, with a database that fails at each call in turn: the error is ours, and the lake lives on."""
+"""Every public method, with a database that fails at each statement in turn: our error, and a lake to go on with."""
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import count, product
-from typing import Any
+from collections.abc import Callable
+from itertools import count
 
-import psycopg
 import pytest
 
 from ducklake_core import Epoch, Lake
-from ducklake_core.catalog.dbapi.sqlite import SqliteSession
-from ducklake_core.catalog.postgres.session import PostgresSession
-from ducklake_core.errors import DuckLakeError
+from ducklake_core.errors import CommitOutcomeUnknown, DuckLakeError
 from ducklake_core.model import Consumer
 from tests.fixtures.catalogs import Catalog
-
-CALLS = ("run", "run_and_end", "run_raw", "copy_out", "write_and_commit", "begin")
-
-
-def of_sqlite(kind: type[sqlite3.Error], name: str) -> sqlite3.Error:
-    error = kind("as a test has it")
-    error.sqlite_errorname = name
-    return error
-
-
-FAULTS: dict[str, dict[str, Exception]] = {
-    "postgres": {
-        "lost": psycopg.OperationalError("the connection is lost"),
-        "refused": psycopg.errors.SyntaxError("as a test has it"),
-    },
-    "sqlite": {
-        "lost": of_sqlite(sqlite3.OperationalError, "SQLITE_BUSY"),
-        "refused": of_sqlite(sqlite3.DatabaseError, "SQLITE_CORRUPT"),
-    },
-}
+from tests.fixtures.consistency import check_lake
+from tests.fixtures.failing import FailingCatalog
+from tests.fixtures.proxy import Trouble
 
 
 def in_transaction(lake: Lake) -> None:
@@ -86,24 +63,29 @@ ACTS: dict[str, Callable[[Lake], object]] = {
 }
 
 
-@pytest.mark.parametrize("fault", ["lost", "refused"])
+@pytest.mark.parametrize("trouble", Trouble)
 @pytest.mark.parametrize("act", ACTS)
 def test_database_that_fails_anywhere_leaves_our_error_and_a_lake_to_use(
-    catalog: Catalog, act: str, fault: str
+    failing_catalog: FailingCatalog, act: str, trouble: Trouble
 ) -> None:
-    make_lake(catalog)
+    make_lake(failing_catalog.catalog)
+    has_failed, in_doubt = True, False
     for number in count():
-        with Lake.open(catalog.url, catalog_timeout=0) as lake:
-            with failing_at(number, FAULTS[catalog.name][fault]) as has_failed:
-                try:
-                    ACTS[act](lake)
-                except DuckLakeError as error:
-                    assert "as a test has it" in str(error) or "lost" in str(error)  # noqa: PT017 # it may also go well
+        with Lake.open(failing_catalog.url, catalog_timeout=0) as lake:
+            failing_catalog.failing.fail_at(number, trouble)
+            try:
+                ACTS[act](lake)
+            except CommitOutcomeUnknown:
+                in_doubt = True
+            except DuckLakeError as error:
+                assert "cannot " in str(error) or "lost" in str(error)  # noqa: PT017 # it may also go well
+            has_failed = failing_catalog.failing.end_failing()
             assert lake.database.engine.pool.checkedout() == len(lake.database._idle)  # type: ignore[attr-defined] # QueuePool has it
             tidy(lake)
             assert lake.table("t").read(["id"], filter="id = 1").num_rows == 1
         if not has_failed:
-            return
+            break
+    check_lake(failing_catalog.catalog, orphans=number if in_doubt else 0)
 
 
 def make_lake(catalog: Catalog) -> None:
@@ -120,25 +102,3 @@ def tidy(lake: Lake) -> None:
         lake.drop_table("u")
     if "more" in lake.table("t").schema.names:
         lake.drop_column("t", "more")
-
-
-@contextmanager
-def failing_at(number: int, error: Exception) -> Iterator[list[str]]:
-    """Let one call of a session fail, counted from 0; give what has failed."""
-    calls = count()
-    failed: list[str] = []
-
-    def fails(name: str, call: Callable[..., Any]) -> Callable[..., Any]:  # Any: whatever the method takes and gives
-        def counted(*args: Any, **kwargs: Any) -> Any:  # Any: see above
-            if next(calls) == number:
-                failed.append(name)
-                raise error
-            return call(*args, **kwargs)
-
-        return counted
-
-    with pytest.MonkeyPatch.context() as patch:
-        for session, name in product((PostgresSession, SqliteSession), CALLS):
-            if hasattr(session, name):
-                patch.setattr(session, name, fails(name, getattr(session, name)))
-        yield failed

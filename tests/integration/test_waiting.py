@@ -1,8 +1,11 @@
 """A catalog that is away is waited for, once, out loud, and no longer than wanted; a dead connection is replaced."""
 
 import logging
+import socket
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -16,6 +19,7 @@ from tests.fixtures.catalogs import PostgresCatalog
 from tests.fixtures.postgres import PostgresDatabase
 from tests.fixtures.proxy import Fate, Proxy, run_proxy
 from tests.fixtures.pulls import Pull
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 
 class Clock:
@@ -169,6 +173,53 @@ def test_lock_of_another_is_waited_for_no_longer_than_wanted(catalog: PostgresCa
         assert caught.value.sqlstate == "55P03"
         rival.execute("ROLLBACK")
         ACTS[act](lake)
+
+
+@pytest.mark.parametrize("act", ["snapshots", "set_option"])
+def test_wait_for_the_lock_of_a_file_ends_when_nobody_needs_it(tmp_path: Path, act: str) -> None:
+    """The first attempt notices it: it does not wait until SQLite itself gives up."""
+    questions = count()
+    patience = Patience(PATIENCE_SECONDS, lambda: next(questions) > 0)
+    url = f"sqlite:///{tmp_path}/lake.sqlite"
+    Lake.create(url, f"{tmp_path}/data").close()
+    with (
+        Lake.open(url, catalog_timeout=patience) as lake,
+        closing(sqlite3.connect(tmp_path / "lake.sqlite", isolation_level=None)) as rival,
+    ):
+        rival.execute("BEGIN EXCLUSIVE")
+
+        with pytest.raises(CatalogUnavailable, match=r"is locked; gave up after 1 attempts .* the query was stopped"):
+            ACTS[act](lake)
+
+        rival.execute("ROLLBACK")
+        ACTS[act](lake)
+
+
+def test_server_that_does_not_answer_is_waited_for_no_longer_than_somebody_needs_it() -> None:
+    """The driver itself gives up after seconds, and has another reason."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://lake@127.0.0.1:{silent.getsockname()[1]}/lake"
+
+        with pytest.raises(CatalogUnavailable, match="no answer until the query was stopped"):
+            Lake.open(url, catalog_timeout=Patience(60, lambda: True))
+
+
+def test_statement_that_the_server_gives_no_time_for_says_what_to_raise(catalog: PostgresCatalog) -> None:
+    """It may go well a moment later, so it is waited for; a limit that is always too low must be seen to be one."""
+    url = f"{catalog.url}?options=-c%20statement_timeout%3D100"
+    with (
+        Lake.open(url, catalog_timeout="1s") as lake,
+        psycopg.connect(catalog.database.conninfo, autocommit=True) as rival,
+    ):
+        rival.execute("BEGIN")
+        rival.execute("LOCK TABLE ducklake_snapshot IN ACCESS EXCLUSIVE MODE")
+
+        with pytest.raises(CatalogUnavailable, match="raise statement_timeout for the catalog's user") as caught:
+            lake.snapshots()
+
+        assert caught.value.sqlstate == "57014"
+        rival.execute("ROLLBACK")
+        assert len(lake.snapshots()) == 3
 
 
 def test_stream_out_of_a_lake_goes_on_after_a_lost_connection(catalog: PostgresCatalog, proxy: Proxy) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from ducklake_core.catalog.connecting import connect
 from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.catalog.dialects import dialect_named
 from ducklake_core.catalog.driver_errors import driver_error, named
@@ -196,6 +197,8 @@ class Database:
 
     def _connect_anew(self) -> Connection:
         try:
-            return self.engine.connect()
+            if self.dialect.is_file:  # it is opened at once
+                return self.engine.connect()
+            return connect(self.engine, self.patience, self.url.shown)
         except self._errors as error:
             raise self._named(error, "connect to", when_connecting=True) from error

@@ -87,7 +87,7 @@ def named(error: BaseException, meaning: Meaning, act: str, catalog: str) -> Duc
     facts = {} if meaning.sqlstate is None else {"sqlstate": meaning.sqlstate}
     match meaning.fault:
         case Fault.AWAY:
-            return CatalogUnavailable(f"cannot {act} {found}", **facts)
+            return CatalogUnavailable(f"cannot {act} {found}{helps}", **facts)
         case Fault.CONTENTION:
             return ContentionError(f"another has changed {found}; retries are exhausted", **facts)
         case Fault.FORBIDDEN:

@@ -66,6 +66,10 @@ class Table:
         request = replace(request, with_row_ids=with_row_ids, with_positions=with_positions)
         return plan_slices(self._database, self._storage, self.version, self.snapshot, request, limits)
 
+    def close(self) -> None:
+        """Close connections that reads have left open, those of its lake included; both can be used again."""
+        self._database.close()
+
     def files(self) -> tuple[DataFile, ...]:
         """Return the data files live at the snapshot."""
         at = self.snapshot.snapshot_id

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import URL, BigInteger, ColumnElement, Engine, Table, create_engine, literal_column
 from sqlalchemy.exc import DBAPIError
@@ -14,17 +18,40 @@ from ducklake_core.catalog.dbapi.session import DbapiSession
 from ducklake_core.catalog.dbapi.sqlite_errors import SQLITE_ERRORS
 from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.dialect import CatalogDialect
+from ducklake_core.catalog.driver_errors import driver_error
 from ducklake_core.catalog.session import Row, Statement
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.tables import PLAIN_VALUES
 from ducklake_core.spec.utf8 import with_replacements
 from ducklake_core.text_repair import warn_of_invalid_text
 
+Result = TypeVar("Result")
+
+_SLICE_SECONDS = 0.5  # of a wait for a lock: so soon it is noticed that nobody needs it any more
 _NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the driver says
 
 
 class SqliteSession(DbapiSession):
-    """One transaction on a file. A text that is no UTF-8 is read with replacement characters."""
+    """One transaction on a file. A text that is no UTF-8 is read with replacement characters.
+
+    A lock of others is waited for in slices: while SQLite waits, nothing can end it. A statement that has met one has
+    done nothing, COMMIT included, and can be run again.
+    """
+
+    def _execute(self, sql: str) -> None:
+        self._when_unlocked(lambda: super(SqliteSession, self)._execute(sql))
+
+    def _rows_of(self, statement: Statement) -> list[Row]:
+        return self._when_unlocked(lambda: super(SqliteSession, self)._rows_of(statement))
+
+    def _when_unlocked(self, run: Callable[[], Result]) -> Result:
+        for _ in range(1, _slices(self.database.lock_timeout_seconds)):
+            try:
+                return run()
+            except (sqlite3.OperationalError, DBAPIError) as error:
+                if not _is_locked(error) or self.database.patience.is_stopped():
+                    raise
+        return run()
 
     def _run_again(self, statement: Statement, error: DBAPIError) -> list[Row]:
         found = _NO_UTF8.match(str(error.orig))
@@ -36,6 +63,14 @@ class SqliteSession(DbapiSession):
             return self._rows_of(statement)
         finally:
             self.driver.text_factory = str
+
+
+def _slices(lock_seconds: float) -> int:
+    return max(1, math.ceil(lock_seconds / _SLICE_SECONDS))
+
+
+def _is_locked(error: Exception) -> bool:
+    return getattr(driver_error(error), "sqlite_errorname", "") == "SQLITE_BUSY"
 
 
 def row_number(table: Table) -> ColumnElement[int]:
@@ -60,7 +95,11 @@ def checked_url(url: URL) -> URL:
 def _open_engine(url: URL, lock_seconds: float, connect_seconds: float) -> Engine:  # noqa: ARG001 # a file is opened at once
     return create_engine(
         url,
-        connect_args={"timeout": lock_seconds, "isolation_level": None, "check_same_thread": False},
+        connect_args={
+            "timeout": lock_seconds / _slices(lock_seconds),
+            "isolation_level": None,
+            "check_same_thread": False,
+        },
         poolclass=QueuePool,
         # Keys of encrypted files are parameters; errors, which show statements, must not show them.
         hide_parameters=True,

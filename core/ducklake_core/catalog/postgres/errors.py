@@ -23,6 +23,7 @@ _LOGIN = (
     "check the user, the password (in the URL, PGPASSWORD or the file PGPASSFILE) and what the server's pg_hba.conf "
     "allows"
 )
+_STATEMENT_TIMEOUT = "if that happens again and again, raise statement_timeout for the catalog's user on the server"
 _PARAMETERS = "check the parameters of the catalog's URL, and the PG… variables of the environment"
 
 SQLSTATES: Mapping[str, Meaning] = {
@@ -46,7 +47,10 @@ SQLSTATES: Mapping[str, Meaning] = {
     "53400": Meaning(Fault.LIMIT, "raise that limit in the server's configuration"),
     "54": Meaning(Fault.LIMIT, "write such rows to files: set data_inlining_row_limit of the table to 0"),
     "55": Meaning(Fault.AWAY),  # locked or used by another
-    "57": Meaning(Fault.AWAY),  # it stops, starts or has cancelled a statement
+    "57": Meaning(Fault.AWAY),  # it stops or starts
+    "57014": Meaning(
+        Fault.AWAY, _STATEMENT_TIMEOUT
+    ),  # it has cancelled a statement: by a limit of time, or for another
     "57P04": Meaning(Fault.WRONG_ADDRESS, "the database was dropped: restore it, or correct the catalog's URL"),
     "58": Meaning(Fault.AWAY),  # the server's operating system
     "XX001": Meaning(Fault.CORRUPT, "restore the database from a backup"),

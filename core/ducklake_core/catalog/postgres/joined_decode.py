@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Select, Table, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, Select, Table, bindparam, case, func, literal_column, select
 
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, RawSqlType
 from ducklake_core.catalog.postgres.arrays import bytes_array, fixed_array, fixed_form, validity_buffer
@@ -44,17 +44,21 @@ class CannotSplit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Separators:
-    """The byte between texts and the one that stands for a null, and both in SQL."""
+    """The byte between texts and the one that stands for a null, and both in SQL.
+
+    `sql_twice` stands for a text that is the byte of a null and nothing else: two of them cannot be taken apart.
+    """
 
     between: int
     null: int
     sql_between: ColumnElement[object]
     sql_null: ColumnElement[object]
+    sql_twice: ColumnElement[object]
 
 
 # No UTF-8 has these two; a text of PostgreSQL may have any character, but these are rare.
-_OF_BYTES = Separators(0xFF, 0xFE, literal_column("decode('ff', 'hex')"), literal_column("decode('fe', 'hex')"))
-_OF_TEXT = Separators(1, 2, literal_column("chr(1)"), literal_column("chr(2)"))
+_OF_BYTES = Separators(0xFF, 0xFE, *(literal_column(f"decode('{code}', 'hex')") for code in ("ff", "fe", "fefe")))
+_OF_TEXT = Separators(1, 2, *(literal_column(text) for text in ("chr(1)", "chr(2)", "chr(2) || chr(2)")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,8 @@ def _value(element: ColumnElement[object], column: Column) -> ColumnElement[obje
     if column.type == "blob":
         return _joined(element)
     separators = _separators(column)
-    return func.string_agg(func.coalesce(element, separators.sql_null), separators.sql_between)
+    stand_in = case((element.is_(None), separators.sql_null), else_=separators.sql_twice)
+    return func.string_agg(func.coalesce(func.nullif(element, separators.sql_null), stand_in), separators.sql_between)
 
 
 def _extra(element: ColumnElement[object], column: Column) -> ColumnElement[object]:
