@@ -74,7 +74,7 @@ class CommittedRows:
     def _conflict(self, reason: str) -> CommitConflict:
         table, base = self.request.table, self.request.snapshot
         message = f"cannot end rows of table '{table}' on snapshot {base}: {reason}; read them again"
-        return CommitConflict(message, base=base, is_flush=True)
+        return CommitConflict(message, base=base, rows_moved=True)
 
     def _positions(self, part: Part) -> Iterator[np.ndarray]:
         return (rows.column(POSITIONS).to_numpy() for rows in self._live(part))

@@ -154,11 +154,11 @@ def retry_while_unavailable(act: Callable[[], Result], patience: Patience, catal
 
 
 def conflict_retries(
-    after: Callable[[CommitConflict], bool] = lambda conflict: conflict.is_flush,
+    after: Callable[[CommitConflict], bool] = lambda conflict: conflict.rows_moved,
     sleep: Callable[[float], None] = SYSTEM_CLOCK.sleep,
     stop: stop_base = CONFLICT_STOP,
     wait: wait_base = CONTENTION_WAIT,
 ) -> Retrying:
-    """Do an operation again from the new head after a conflict: by default, after one with a flush and nothing else."""
+    """Do an operation again from the new head after a conflict: by default, after one that only moved rows."""
     retry = retry_if_exception(lambda error: isinstance(error, CommitConflict) and after(error))
     return Retrying(retry=retry, stop=stop, wait=wait, sleep=sleep, reraise=True)

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, BigInteger, ColumnElement, Engine, Table, create_engine, literal_column
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Engine,
+    Select,
+    Table,
+    create_engine,
+    func,
+    literal_column,
+    select,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -21,6 +34,11 @@ from ducklake_core.spec.utf8 import with_replacements
 from ducklake_core.text_repair import warn_of_invalid_text
 
 _NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the driver says
+
+
+def ids_in_json(ids: BindParameter[str]) -> Select[Any]:  # Any: what SQLite makes of them
+    """Return the query of the numbers of a JSON array."""
+    return select(func.json_each(ids).table_valued("value").c.value)
 
 
 class SqliteSession(DbapiSession):
@@ -93,6 +111,7 @@ SQLITE = CatalogDialect(
     ),
     stored_columns=None,
     update_many=None,
+    ids_in_json=ids_in_json,
     inlined_rules=SQLITE_RULES,
     inlined=DbapiInlinedStore(SQLITE_RULES, row_number),
 )
