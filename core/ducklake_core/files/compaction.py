@@ -26,6 +26,7 @@ from ducklake_core.files.partition_sort import PartitionValues, sort_rows
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, DataFile, SnapshotId
+from ducklake_core.plan.file_groups import deleted_rows, live_bytes
 from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
@@ -96,6 +97,7 @@ class _Compacting:
         self._task = task
         self._written = written
         self._dropped: list[int] = []  # how many rows of each file are left behind
+        self._rows_written = 0
         self._open: _Output | None = None
         self._done: list[MovedFile] = []
 
@@ -182,8 +184,16 @@ class _Compacting:
         if self._open is None:
             self._open = _Output(self._storage, self._task, group, with_nan)
         self._open.write(group)
-        if self._open.file.is_full:
+        self._rows_written += len(group)
+        if self._open.file.is_full and self._has_much_left():
             self._finish()
+
+    def _has_much_left(self) -> bool:
+        """Tell whether what is still to come is worth a file: half of a full one at least."""
+        files, target = self._task.files, self._task.layout.options.target_file_bytes
+        rows = sum(file.record_count - deleted_rows(file) for file in files)
+        left_bytes = sum(map(live_bytes, files)) * (rows - self._rows_written) // max(1, rows)
+        return 2 * left_bytes >= target
 
     def _finish(self) -> None:
         if self._open is None:
