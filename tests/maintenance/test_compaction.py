@@ -1,4 +1,4 @@
-"""Merges and rewrites: no row, row id or change is another afterwards, whatever files there are; the rest is reported."""
+"""Merges and rewrites: no row, row id or change is another afterwards, whatever files there are."""
 
 import math
 import pickle
@@ -211,7 +211,7 @@ def test_one_bad_table_does_not_stop_the_others(local: SqliteCatalog) -> None:
             lake.create_table(name, {"i": "int64", "s": "varchar"})
             fill(lake, files=2, table=name)
         Path(lake.table("bad").files()[0].path).unlink()
-        lake.set_option("auto_compact", False, table="left")
+        lake.set_option("auto_compact", "false", table="left")
 
         report = lake.merge_adjacent_files()
 
@@ -242,8 +242,8 @@ def test_tasks_and_results_travel(lake: Lake) -> None:
 
     def elsewhere(function: Any, tasks: Iterable[Any]) -> Iterator[Any]:
         for task in tasks:
-            run, there = pickle.loads(pickle.dumps((function, task)))
-            yield pickle.loads(pickle.dumps(run(there)))
+            run, there = pickle.loads(pickle.dumps((function, task)))  # noqa: S301 # our own
+            yield pickle.loads(pickle.dumps(run(there)))  # noqa: S301 # our own
 
     before = history_of(lake)
     assert lake.merge_adjacent_files("t", runner=elsewhere).total.files_after == 1
@@ -277,7 +277,7 @@ def test_threshold_and_table_that_make_no_sense_are_refused(lake: Lake) -> None:
 
 def test_commit_message_is_given_where_one_is_required(lake: Lake) -> None:
     fill(lake)
-    lake.set_option("require_commit_message", True)
+    lake.set_option("require_commit_message", "true")
 
     lake.merge_adjacent_files("t")
 
