@@ -66,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure(operation: str, places: Places, catalog: str, files: int, rows: int, rounds: int) -> Compactions:
     """Return the medians of some rounds; in every other one the extension goes first."""
-    ours, theirs, floor = [], [], []
+    ours: list[float] = []
+    theirs: list[float] = []
+    floor: list[float] = []
     for number in range(rounds):
         mine, other = places.make(), places.make()
         for place in (mine, other):

@@ -32,7 +32,7 @@ from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
 SORTED_BYTES = 128 * 2**20
 _WHOLE_BYTES = 4 * 2**20  # a file no larger is read at once
-_READERS = 4  # and so many of them at the same time
+_READERS = 2  # and so many of them at the same time
 
 
 @dataclass(frozen=True, slots=True)
