@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ducklake_core.errors import CatalogUnavailable, DuckLakeError, InvalidInput, ObjectNotFound
+from ducklake_core.errors import CatalogUnavailable, CommitConflict, DuckLakeError, InvalidInput, ObjectNotFound
 from ducklake_core.maintenance.compaction import Compactor, Merge, Method, Rewrite, Runner, TableAt, run_in_process
 from ducklake_core.maintenance.report import MaintenanceReport, Work
 from ducklake_core.observe import MaintenanceDone, TableNotMaintained
@@ -55,6 +55,8 @@ def _compact(lake: Lake, method: Method, name: str, runner: Runner) -> Work:
         work = compactor.run()
     except ObjectNotFound:
         return Work(name, skipped="it was dropped or renamed meanwhile")
+    except CommitConflict as error:
+        return Work(name, skipped=f"others changed it again and again: {error}")
     except CatalogUnavailable:  # it was waited for: each other table would wait as long
         raise
     except DuckLakeError as error:

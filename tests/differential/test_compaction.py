@@ -24,7 +24,7 @@ def rewrite(pair: Pair) -> None:
 def compact(pair: Pair, *, merges: bool) -> None:
     head = pair.lakes["lake_a"].snapshots()[-1].snapshot_id
     ranges = list(combinations_with_replacement(range(2, head + 1, max(1, head // 4)), 2))
-    # The extension's own feed tells of rewritten files wrongly (format §9): ours is looked at elsewhere.
+    # The extension's own feed tells of rewritten files wrongly (format §9.2): ours is looked at elsewhere.
     before = {name: history(pair, name, ranges if merges else []) for name in pair.lakes}
     if merges:
         pair.step(lambda lake: lake.merge_adjacent_files(), MERGE)

@@ -177,3 +177,20 @@ def test_statistics_are_not_made_exact_when_rows_came_meanwhile(
 
     bounds = catalog.query("SELECT min_value, max_value FROM ducklake_table_column_stats WHERE column_id = 1")
     assert bounds == [("0", "5019")]
+
+
+def test_table_that_others_change_again_and_again_is_left_with_the_reason(
+    catalog: Catalog, lakes: tuple[Lake, Lake]
+) -> None:
+    lake, other = lakes
+    rows = iter(range(215, 220))
+
+    def meanwhile() -> None:
+        other.delete("t", f"i = {next(rows)}")
+
+    with at_fault("after_compaction_write", meanwhile):
+        [work] = lake.rewrite_data_files("t", delete_threshold=0.5).work
+
+    assert "others changed it again and again" in (work.skipped or "")
+    assert lake.table("t").count("i >= 200") == 2
+    check_lake(catalog)

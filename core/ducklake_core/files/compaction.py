@@ -1,8 +1,9 @@
 """Writes the rows of some data files of a table into fewer new ones. Runs on driver and executors; needs no catalog.
 
 A task pickles and says all that its reader and writer need. Rows keep their ids; those of a merge also tell which
-snapshot began them. Small files are read whole, a few at a time and in threads, larger ones piece by piece, so memory
-is that of a few pieces. A sorted table is sorted as far as `SORTED_BYTES` reach: order is only advice to readers.
+snapshot began them. Small files are read whole, a few at a time and in threads, larger ones piece by piece: some
+`HELD_BYTES` are held as Arrow has them, and about four times that at most while they are sorted and written, however
+large the files are. What is held is sorted together, if the table is: order is only advice to readers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ducklake_core.plan.file_groups import deleted_rows, live_bytes
 from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
-SORTED_BYTES = 128 * 2**20
+HELD_BYTES = 128 * 2**20
 _WHOLE_BYTES = 4 * 2**20  # a file no larger is read at once
 _READERS = 2  # and so many of them at the same time
 
@@ -139,7 +140,7 @@ class _Compacting:
         for rows in self._tables():
             held.append(rows)
             held_rows, held_bytes = held_rows + len(rows), held_bytes + rows.nbytes
-            if held_bytes >= SORTED_BYTES or (order is None and held_rows >= full_rows):
+            if held_bytes >= HELD_BYTES or (order is None and held_rows >= full_rows):
                 yield self._ordered(held)
                 held, held_rows, held_bytes = [], 0, 0
         if held:

@@ -32,7 +32,7 @@ from ducklake_core.model import Column, ColumnId, ColumnStats, DataFileId, Snaps
 from ducklake_core.plan.compaction import Compaction, ExactStats, exact_stats, source_of
 from ducklake_core.plan.file_groups import FileGroup, MergeLimits, deleted_rows, plan_merge, plan_rewrite
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
-from ducklake_core.retries import conflict_retries
+from ducklake_core.retries import COMPACTION_STOP, conflict_retries
 from ducklake_core.spec.changes import ChangeKind
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.paths import relative_to
@@ -125,7 +125,7 @@ class Compactor:
 
     def run(self) -> Work:
         """Compact the table once; give up with CommitConflict when others change all its files time and again."""
-        for attempt in conflict_retries(after=lambda _: True):
+        for attempt in conflict_retries(after=lambda _: True, stop=COMPACTION_STOP):
             with attempt:
                 return self._run_once()
         raise AssertionError("unreachable")  # the policy re-raises
