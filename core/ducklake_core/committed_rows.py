@@ -50,11 +50,11 @@ class CommittedRows:
         """Return which of some rows are live; raise ObjectNotFound for a file that is not here.
 
         Raises CommitConflict for inlined rows that were read at another snapshot, or are gone: all that takes away
-        versions of the base is a flush.
+        versions of the base is a flush. Likewise for a file that another snapshot had: a merge or a rewrite took it.
         """
         found = RowPositions()
         for data_file_id, wanted in positions.of_files():
-            for live in self._positions(FileRows(self._file(data_file_id, wanted))):
+            for live in self._positions(FileRows(self._file(data_file_id, wanted, read_at))):
                 found.add_of_file(data_file_id, _both(wanted, live))
         for name, wanted in positions.inlined():
             if read_at != self.request.snapshot:
@@ -74,13 +74,15 @@ class CommittedRows:
     def _conflict(self, reason: str) -> CommitConflict:
         table, base = self.request.table, self.request.snapshot
         message = f"cannot end rows of table '{table}' on snapshot {base}: {reason}; read them again"
-        return CommitConflict(message, base=base, is_flush=True)
+        return CommitConflict(message, base=base, rows_moved=True)
 
     def _positions(self, part: Part) -> Iterator[np.ndarray]:
         return (rows.column(POSITIONS).to_numpy() for rows in self._live(part))
 
-    def _file(self, data_file_id: DataFileId, positions: np.ndarray) -> DataFile:
+    def _file(self, data_file_id: DataFileId, positions: np.ndarray, read_at: SnapshotId) -> DataFile:
         file = next((f for f in self.listing.files if f.data_file_id == data_file_id), None)
+        if file is None and read_at != self.request.snapshot:
+            raise self._conflict(f"data file {data_file_id} of snapshot {read_at} is not there any more")
         if file is None:
             raise self._missing(f"data file {data_file_id}")
         if len(positions) and (positions[0] < 0 or positions[-1] >= file.record_count):

@@ -151,15 +151,16 @@ class UnwritableFile(TerminalError):
 class CommitConflict(TerminalError):
     """Another commit makes ours invalid; the facts name its snapshot.
 
-    `is_flush`: all that it did is move rows elsewhere, so the same changes can be made again from the new head.
+    `rows_moved`: all that it did is move rows elsewhere, as a flush, a merge or a rewrite does, so the same changes can
+    be made again from the new head.
     """
 
-    def __init__(self, message: str, *, is_flush: bool = False, **facts: Any) -> None:  # Any: see DuckLakeError
+    def __init__(self, message: str, *, rows_moved: bool = False, **facts: Any) -> None:  # Any: see DuckLakeError
         super().__init__(message, **facts)
-        self.is_flush = is_flush
+        self.rows_moved = rows_moved
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
-        return _rebuild, (type(self), self.message, {**self.facts, "is_flush": self.is_flush})
+        return _rebuild, (type(self), self.message, {**self.facts, "rows_moved": self.rows_moved})
 
 
 class LedgerError(TerminalError):

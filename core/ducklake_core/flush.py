@@ -28,7 +28,8 @@ from ducklake_core.files.open_file import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
-from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedFile, FlushedTable
+from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedTable
+from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
 from ducklake_core.prefetch import prefetched
 from ducklake_core.spec.options import TableOptions
@@ -67,13 +68,13 @@ class Flusher:
                     written.keep()
 
     def _stage(self, flush: Flush) -> Staged:
-        staged = StagedTable(self.table, self.table, TableWrites(flush=flush))
+        staged = StagedTable(self.table, self.table, TableWrites(moved=flush))
         message = f"flush inlined rows of {self.table.qualified_name}" if self.options.requires_message else None
         info = CommitInfo(message=message)
         return Staged(self.base, (staged,), info=info)
 
     def _write(self, written: WrittenFiles) -> Flush:
-        files: list[FlushedFile] = []
+        files: list[MovedFile] = []
         emptied: list[FlushedTable] = []
         for inlined in self.table.inlined_tables:
             found = self.database.wait_for(partial(self._write_rows, written, inlined))
@@ -105,7 +106,7 @@ class Flusher:
                 )
             raise CorruptCatalog(f"cannot flush '{self.table.qualified_name}': {difference}; nothing was removed")
 
-    def _write_rows(self, written: WrittenFiles, inlined: InlinedTable) -> tuple[FlushedFile, ...]:
+    def _write_rows(self, written: WrittenFiles, inlined: InlinedTable) -> tuple[MovedFile, ...]:
         chunks = read_row_versions(self.database, inlined, self.base.snapshot_id, self.memory_bytes // _COPIES)
         with FlushWriter(self.storage, self._layout(inlined)) as writer, closing(prefetched(chunks)) as read:
             for chunk in read:

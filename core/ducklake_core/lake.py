@@ -276,11 +276,11 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
 
     def delete(self, table: str, where: str | Predicate | None) -> Snapshot | None:
         """Delete the rows that match a filter such as `id = 3`; None deletes all."""
-        return self._retry_after_flush(lambda tx: tx.delete(table, where))
+        return self._retry_after_move(lambda tx: tx.delete(table, where))
 
     def update(self, table: str, values: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
         """Set columns of the rows that match, all without a filter, to values or `pyarrow.compute` expressions."""
-        return self._retry_after_flush(lambda tx: tx.update(table, values, where))
+        return self._retry_after_move(lambda tx: tx.update(table, values, where))
 
     # ---- inlined rows
 
@@ -352,8 +352,8 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
             operation(tx)
         return tx.result.snapshot if tx.result else None
 
-    def _retry_after_flush(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
-        """Do it once more from the new head when all that came between is a flush: the rows are the same elsewhere."""
+    def _retry_after_move(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
+        """Do it again from the new head when all that came between only moved rows: they are the same, elsewhere."""
         for attempt in conflict_retries():
             with attempt:
                 return self._in_own_transaction(operation)

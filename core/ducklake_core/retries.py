@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 DEFAULT_TIMEOUT_SECONDS = 120.0
 CONTENTION_WAIT: wait_base = wait_random_exponential(multiplier=0.01, max=1.0)
 CONFLICT_STOP: stop_base = stop_after_attempt(10)
+COMPACTION_STOP: stop_base = stop_after_attempt(3)  # each writes files anew
 _SPOKEN_SECONDS = 10.0  # from one line to the next while the catalog is away
 _NAP_SECONDS = 0.2  # how soon a wait notices that nobody needs it any more
 
@@ -159,11 +160,11 @@ def retry_while_unavailable(act: Callable[[], Result], patience: Patience, catal
 
 
 def conflict_retries(
-    after: Callable[[CommitConflict], bool] = lambda conflict: conflict.is_flush,
+    after: Callable[[CommitConflict], bool] = lambda conflict: conflict.rows_moved,
     sleep: Callable[[float], None] = SYSTEM_CLOCK.sleep,
     stop: stop_base = CONFLICT_STOP,
     wait: wait_base = CONTENTION_WAIT,
 ) -> Retrying:
-    """Do an operation again from the new head after a conflict: by default, after one with a flush and nothing else."""
+    """Do an operation again from the new head after a conflict: by default, after one that only moved rows."""
     retry = retry_if_exception(lambda error: isinstance(error, CommitConflict) and after(error))
     return Retrying(retry=retry, stop=stop, wait=wait, sleep=sleep, reraise=True)

@@ -310,4 +310,4 @@ def test_a_delete_beside_another_delete_is_a_conflict_even_if_a_flush_came_too(l
     with pytest.raises(CommitConflict, match="had rows deleted in snapshot") as refused:
         tx.commit()
 
-    assert not refused.value.is_flush
+    assert not refused.value.rows_moved

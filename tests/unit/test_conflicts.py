@@ -185,7 +185,7 @@ def test_a_conflict_is_found_in_the_first_snapshot_that_has_one_a_flush_last(
     found = find_conflict(mine, others, NAMES)
 
     alone = [one for pair in others if (one := find_conflict(mine, [pair], NAMES)) is not None]
-    first = next((one for one in alone if not one.is_flush), alone[0] if alone else None)
+    first = next((one for one in alone if not one.rows_moved), alone[0] if alone else None)
     assert found == first
     assert found is None or found.describe()
 

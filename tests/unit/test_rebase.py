@@ -162,14 +162,14 @@ def test_changes_that_cannot_follow_are_refused_with_the_reason(
     assert reason in outcome.reason
     error = outcome.to_error()
     assert error.message == f"cannot commit on snapshot 41: {outcome.reason}"
-    assert (error.base, error.is_flush) == (41, False)
+    assert (error.base, error.rows_moved) == (41, False)
 
 
 def test_refusal_tells_a_flush_from_other_deletes() -> None:
     outcome = rebase(staged(END), head(NEXT), {}, since(FLUSH))
 
     assert isinstance(outcome, Refused)
-    assert outcome.is_flush
+    assert outcome.rows_moved
 
 
 def test_comments_sort_order_and_older_inlined_tables_are_no_other_definition() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Table, Update
+from sqlalchemy import URL, BindParameter, Connection, Engine, Select, Table, Update
 
 from ducklake_core.catalog.driver_errors import DriverErrors
 from ducklake_core.catalog.inlined_store import InlinedStore
@@ -41,6 +42,7 @@ class CatalogDialect:
     inlined_columns: str  # SQL that lists (table, column) of all tables of inlined rows and deletes there, in order
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     update_many: Callable[[Table, tuple[str, ...], tuple[str, ...]], Update] | None  # see `postgres.statements`
+    ids_in_json: Callable[[BindParameter[str]], Select[Any]]  # the numbers of a JSON array; Any: of the database
     inlined_rules: InlinedRules
     inlined: InlinedStore
 

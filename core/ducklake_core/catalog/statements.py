@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any, assert_never
 
 from sqlalchemy import (
+    BindParameter,
     Delete,
     Insert,
     Select,
@@ -27,6 +28,7 @@ from ducklake_core.catalog.inlined_tables import inlined_delete_table, inlined_t
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.plan.writes import (
     CreateInlinedTable,
+    DeleteAmong,
     DeleteInlined,
     DeleteInlinedDeletes,
     DeleteRows,
@@ -56,9 +58,8 @@ def statements_of(session: Session, write: Write) -> Iterator[Statement]:  # one
         case EndRows():
             rows = [{**_rename_keys(key, tuple(key)), "ended_at": write.snapshot} for key in write.keys]
             yield Statement(_end(_table(session, write.table), tuple(write.keys[0])), rows)
-        case DeleteRows():
-            rows = [_rename_keys(key, tuple(key)) for key in write.keys]
-            yield Statement(_delete(_table(session, write.table), tuple(write.keys[0])), rows)
+        case DeleteRows() | DeleteAmong():
+            yield _delete_rows(session, write)
         case CreateInlinedTable():
             schema = session.database.url.metadata_schema
             yield Statement(
@@ -98,6 +99,15 @@ def share_version(session: Session) -> Statement:
 def _table(session: Session, name: str) -> Table:
     table: Table = getattr(session.tables, name)
     return table
+
+
+def _delete_rows(session: Session, write: DeleteRows | DeleteAmong) -> Statement:
+    table = _table(session, write.table)
+    if isinstance(write, DeleteAmong):
+        among = _delete_among(table, write.column, session.dialect.ids_in_json)
+        return Statement(among, {"ids": json.dumps(write.ids)})
+    rows = [_rename_keys(key, tuple(key)) for key in write.keys]
+    return Statement(_delete(table, tuple(write.keys[0])), rows)
 
 
 def _update_rows(session: Session, write: UpdateRows) -> Statement:
@@ -145,6 +155,11 @@ def _end(table: Table, keys: tuple[str, ...]) -> Update:
 @lru_cache(maxsize=256)
 def _delete(table: Table, keys: tuple[str, ...]) -> Delete:
     return delete(table).where(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
+
+
+@lru_cache(maxsize=256)
+def _delete_among(table: Table, column: str, ids_in_json: Callable[[BindParameter[str]], Select[Any]]) -> Delete:
+    return delete(table).where(table.c[column].in_(ids_in_json(bindparam("ids"))))
 
 
 def _delete_flushed(session: Session, write: DeleteInlined | DeleteInlinedDeletes) -> Statement:

@@ -23,7 +23,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.log_lines import log_event
 from ducklake_core.model import NewDeleteFile, SnapshotId
-from ducklake_core.plan.flush import FlushedFile
+from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.spec.paths import hide_password
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
@@ -43,7 +43,7 @@ class FlushWriter:
         self._storage = storage
         self._layout = layout
         self._open: dict[PartitionValues | None, _Flushing] = {}  # the one written to longest ago first
-        self._done: list[FlushedFile] = []
+        self._done: list[MovedFile] = []
         self._written = WrittenFiles(storage)
 
     def __enter__(self) -> Self:
@@ -69,7 +69,7 @@ class FlushWriter:
             for start in range(0, len(ordered), step):
                 self._write_group(values, ordered.slice(start, step))
 
-    def finish(self) -> tuple[FlushedFile, ...]:
+    def finish(self) -> tuple[MovedFile, ...]:
         """Close all files and return what they hold."""
         for values in list(self._open):
             self._finish_file(values)
@@ -105,8 +105,8 @@ class FlushWriter:
         if len(positions):
             deletes = self._write_deletes(flushing.file.full_path, positions, ends)
             ended = SnapshotId(int(ends.min()))
-            self._done[-1] = FlushedFile(
-                done.file, done.first_row_id, done.begin, done.last, done.partition_id, deletes, ended
+            self._done[-1] = MovedFile(
+                done.file, done.row_id_start, done.begin, done.last, done.partition_id, deletes, ended
             )
 
     def _write_deletes(self, data_file_path: str, positions: np.ndarray, ends: np.ndarray) -> NewDeleteFile:
@@ -138,10 +138,10 @@ class _Flushing:
         self._begins += [int(begins.min()), int(begins.max())]
         self.file.write(group.drop_columns([_END]))
 
-    def finish(self, partition_id: int | None) -> FlushedFile:
+    def finish(self, partition_id: int | None) -> MovedFile:
         file = self.file.finish()
         begin, last = SnapshotId(min(self._begins)), SnapshotId(max(self._begins))
-        return FlushedFile(file, min(self._row_ids), begin, last, partition_id)
+        return MovedFile(file, min(self._row_ids), begin, last, partition_id)
 
     def ended(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions of the versions that have ended, and the snapshots that ended them."""

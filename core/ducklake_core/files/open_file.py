@@ -138,6 +138,8 @@ class OpenFile:
             compression_level=options.compression_level,
             data_page_version=options.data_page_version,
             use_dictionary=self._with_dictionary,
+            # Row ids mostly follow each other: so they take next to no space.
+            column_encoding={ROW_ID_NAME: "DELTA_BINARY_PACKED"} if self._has_row_ids else None,
             store_decimal_as_integer=True,
             store_schema=False,  # the catalog has the schema; Arrow's copy could only contradict it
             write_statistics=with_statistics if self.with_nan else True,

@@ -21,6 +21,8 @@ from ducklake_core.model import (
     TableStats,
     TableVersion,
 )
+from ducklake_core.plan.compaction import Compaction
+from ducklake_core.plan.compaction_rows import compaction_writes
 from ducklake_core.plan.data_rows import data_file_writes, delete_writes
 from ducklake_core.plan.definition_rows import (
     definition_writes,
@@ -29,6 +31,7 @@ from ducklake_core.plan.definition_rows import (
     has_new_version,
     has_same_columns,
 )
+from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.flush_rows import flush_writes
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable
@@ -117,11 +120,13 @@ def _table_changes(table: StagedTable) -> Iterator[TableChange]:
         (ChangeKind.DELETED_FROM_TABLE, writes.has_file_deletes),
         (ChangeKind.INLINED_INSERT, bool(writes.inlined)),
         (ChangeKind.INLINED_DELETE, writes.has_inlined_deletes),
-        (ChangeKind.INLINE_FLUSH, writes.flush is not None),
+        (ChangeKind.INLINE_FLUSH, isinstance(writes.moved, Flush)),
     )
     for kind, happened in kinds:
         if happened:
             yield TableChange(kind, object_id=table_id)
+    if isinstance(writes.moved, Compaction):
+        yield TableChange(writes.moved.kind, object_id=table_id)
 
 
 class _Planner:
@@ -256,10 +261,16 @@ class _Planner:
             yield from delete_writes(after, writes, first_file_id + len(writes.files), self.snapshot_id, self.now)
         if writes.files or writes.inlined:
             self._stats_changes.append(StatsChange(after, writes, stats, next_row_id))
-        if writes.flush is not None:
-            first_file_id = self.next_file_id
-            self.next_file_id += writes.flush.file_count
-            yield from flush_writes(after, writes.flush, stats, first_file_id, self.now)
+        if writes.moved is not None:
+            yield from self._move_writes(after, writes.moved, stats)
+
+    def _move_writes(self, table: TableVersion, moved: Flush | Compaction, stats: TableStats | None) -> Iterator[Write]:
+        first_file_id = self.next_file_id
+        self.next_file_id += moved.file_count
+        if isinstance(moved, Flush):
+            yield from flush_writes(table, moved, stats, first_file_id, self.now)
+        else:
+            yield from compaction_writes(table, moved, stats, first_file_id, self.snapshot_id, self.now)
 
 
 def _row_ids(rows: InlinedRows, first: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

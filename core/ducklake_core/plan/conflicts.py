@@ -25,7 +25,7 @@ class Conflict:
     other: TableChange
     mine: TableChange
     subject: str  # "table 'main.orders'"
-    is_flush: bool = False  # its snapshot flushed the table: the rows are the same, elsewhere
+    rows_moved: bool = False  # its snapshot flushed or compacted the table: the rows are the same, elsewhere
 
     def describe(self) -> str:
         """Say what happened, as in `table 'main.orders' was dropped in snapshot 977`."""
@@ -43,7 +43,8 @@ def find_conflict(
 ) -> Conflict | None:
     """Return the first change since the base that makes one of ours invalid, None when ours may follow.
 
-    One with a flush, after which a change can be made again from the new head, is returned only if there is no other.
+    One that only moved rows, after which a change can be made again from the new head, is returned only if there is
+    no other.
 
     `names` has the name of every schema of the base by its id, else its drop is not seen to conflict with creations
     in it, and those of tables (`main.orders`) for the message. Ids of objects that we create are negative.
@@ -52,7 +53,7 @@ def find_conflict(
     """
     found = _find_conflicts(mine, others, names, row_checked_tables)
     first = next(found, None)
-    return next((c for c in found if not c.is_flush), first) if first is not None and first.is_flush else first
+    return next((c for c in found if not c.rows_moved), first) if first is not None and first.rows_moved else first
 
 
 def _find_conflicts(
@@ -62,12 +63,12 @@ def _find_conflicts(
     row_checked_tables: frozenset[int],
 ) -> Iterator[Conflict]:
     for snapshot_id, changes in others:
-        flushed = {change.object_id for change in changes if change.kind in _FLUSH}
+        moved = {change.object_id for change in changes if change.kind in _MOVE}
         for other in changes:
             for own in mine:
                 if _conflicts(own, other, names) or _inserts_into_checked(own, other, row_checked_tables):
-                    is_flush = other.object_id in flushed and other.kind in _FLUSH | _DELETE
-                    yield Conflict(snapshot_id, other, own, _subject(other, names), is_flush)
+                    rows_moved = other.object_id in moved and other.kind in _MOVE | _DELETE
+                    yield Conflict(snapshot_id, other, own, _subject(other, names), rows_moved)
 
 
 def mark_renames(
@@ -86,6 +87,7 @@ _APPEND = frozenset({ChangeKind.INSERTED_INTO_TABLE, ChangeKind.INLINED_INSERT})
 _DELETE = frozenset({ChangeKind.DELETED_FROM_TABLE, ChangeKind.INLINED_DELETE})
 _FLUSH = frozenset({ChangeKind.INLINE_FLUSH})
 _COMPACT = frozenset({ChangeKind.MERGE_ADJACENT, ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
+_MOVE = _FLUSH | _COMPACT
 _ALTER = frozenset({ChangeKind.ALTERED_TABLE, ChangeKind.ALTERED_VIEW})
 _DROP_TABLE = frozenset({ChangeKind.DROPPED_TABLE, ChangeKind.DROPPED_VIEW})
 _DROP_OTHER = frozenset({ChangeKind.DROPPED_SCHEMA, ChangeKind.DROPPED_SCALAR_MACRO, ChangeKind.DROPPED_TABLE_MACRO})

@@ -16,6 +16,7 @@ from ducklake_core.model import (
     TableId,
     TableVersion,
 )
+from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.plan.staged import ReplacedDeletes, TableWrites
 from ducklake_core.plan.writes import (
     DeleteRows,
@@ -33,7 +34,7 @@ class RegisteredFile:
 
     file: NewDataFile
     begin: SnapshotId
-    row_id_start: int
+    row_id_start: int | None
     partition_id: int | None = None
     partial_max: SnapshotId | None = None
 
@@ -48,6 +49,12 @@ def data_file_writes(
         registered.append(RegisteredFile(file, snapshot, next_row_id, partition_id))
         next_row_id += file.record_count
     return registered_file_writes(table.table_id, registered, first_file_id)
+
+
+def moved_file_writes(table_id: TableId, files: Sequence[MovedFile], first_file_id: int) -> Iterator[Write]:
+    """Yield the rows of data files that hold rows of before: each begins where the oldest of its rows began."""
+    registered = [RegisteredFile(f.file, f.begin, f.row_id_start, f.partition_id, f.last) for f in files]
+    return registered_file_writes(table_id, registered, first_file_id)
 
 
 def registered_file_writes(
@@ -133,13 +140,15 @@ def replaced_writes(files: Sequence[ReplacedFile], now: datetime) -> Iterator[Wr
     """Yield the removal of delete files' rows, each followed by the schedule for the file."""
     for old in files:
         yield DeleteRows("ducklake_delete_file", ({"delete_file_id": old.delete_file_id},))
-        scheduled = {
-            "data_file_id": old.delete_file_id,
-            "path": old.path,
-            "path_is_relative": old.path_is_relative,
-            "schedule_start": now,
-        }
-        yield InsertRows("ducklake_files_scheduled_for_deletion", (scheduled,))
+        yield InsertRows(
+            "ducklake_files_scheduled_for_deletion",
+            (scheduled_row(old.delete_file_id, old.path, now, is_relative=old.path_is_relative),),
+        )
+
+
+def scheduled_row(file_id: int, path: str, now: datetime, *, is_relative: bool) -> dict[str, Any]:
+    """Return the row that schedules a data or delete file for deletion; relative means to the lake's data path."""
+    return {"data_file_id": file_id, "path": path, "path_is_relative": is_relative, "schedule_start": now}
 
 
 def delete_file_row(

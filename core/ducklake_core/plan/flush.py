@@ -7,23 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ducklake_core.model import DataFileId, NewDataFile, NewDeleteFile, ReplacedFile, SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class FlushedFile:
-    """A data file of row versions that were inlined; each carries its row id and the snapshot that began it.
-
-    `begin` and `last` are the least and greatest of these. `deletes` has the versions that have ended, since `ended`.
-    """
-
-    file: NewDataFile
-    first_row_id: int
-    begin: SnapshotId
-    last: SnapshotId
-    partition_id: int | None = None
-    deletes: NewDeleteFile | None = None
-    ended: SnapshotId | None = None
+from ducklake_core.model import DataFileId, NewDeleteFile, ReplacedFile, SnapshotId
+from ducklake_core.plan.moved_file import MovedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +41,7 @@ class Flush:
 
     through: SnapshotId
     inlined_tables: tuple[FlushedTable, ...] = ()
-    files: tuple[FlushedFile, ...] = ()
+    files: tuple[MovedFile, ...] = ()
     deletes: tuple[FlushedDeletes, ...] = ()
     file_deletes: int = 0  # rows of the inlined deletes' table
 

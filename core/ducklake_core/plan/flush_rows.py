@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from ducklake_core.model import SnapshotId, TableStats, TableVersion
-from ducklake_core.plan.data_rows import RegisteredFile, delete_file_row, registered_file_writes, replaced_writes
+from ducklake_core.plan.data_rows import delete_file_row, moved_file_writes, replaced_writes
 from ducklake_core.plan.flush import Flush, FlushedDeletes
+from ducklake_core.plan.stats_rows import table_stats_row
 from ducklake_core.plan.writes import DeleteInlined, DeleteInlinedDeletes, DeleteRows, InsertRows, UpdateRows, Write
 
 
@@ -23,8 +24,7 @@ def flush_writes(
 
     Ids are given in the reference's order: data files, deletes of existing files, deletes of the new ones.
     """
-    registered = [RegisteredFile(f.file, f.begin, f.first_row_id, f.partition_id, f.last) for f in flush.files]
-    yield from registered_file_writes(table.table_id, registered, first_file_id)
+    yield from moved_file_writes(table.table_id, flush.files, first_file_id)
     next_id = first_file_id + len(flush.files)
     for file_id, deletes in enumerate(flush.deletes, next_id):
         yield from _replacing_writes(table, deletes, file_id, now)
@@ -54,12 +54,7 @@ def _size_writes(table: TableVersion, flush: Flush, stats: TableStats | None) ->
         return
     size = stats.file_size_bytes + sum(f.file.file_size_bytes for f in flush.files)
     grown = replace(stats, file_size_bytes=size)
-    row = {
-        "table_id": table.table_id,
-        "record_count": grown.record_count,
-        "next_row_id": grown.next_row_id,
-        "file_size_bytes": grown.file_size_bytes,
-    }
+    row = table_stats_row(table.table_id, grown)
     if not stats.is_recovered:
         yield UpdateRows("ducklake_table_stats", ("table_id",), (row,))
         return

@@ -52,11 +52,11 @@ class Refused:
     reason: str
     snapshot_id: SnapshotId
     base: SnapshotId
-    is_flush: bool = False  # the rows are the same, elsewhere: the changes can be made again from the head
+    rows_moved: bool = False  # the rows are the same, elsewhere: the changes can be made again from the head
 
     def to_error(self) -> CommitConflict:
         message = f"cannot commit on snapshot {self.base}: {self.reason}"
-        return CommitConflict(message, snapshot_id=self.snapshot_id, base=self.base, is_flush=self.is_flush)
+        return CommitConflict(message, snapshot_id=self.snapshot_id, base=self.base, rows_moved=self.rows_moved)
 
 
 def find_drift(staged: Staged, head: HeadState) -> Drift:
@@ -122,7 +122,7 @@ def _find_refusal(staged: Staged, head: HeadState, redefined: Redefined, others:
     checked = frozenset(t.newest.table_id for t in staged.tables if t.was_checked_against_rows)
     conflict = find_conflict(changes_of(staged), parsed, _names(staged), checked)
     if conflict is not None:
-        return Refused(conflict.describe(), conflict.snapshot_id, staged.base.snapshot_id, conflict.is_flush)
+        return Refused(conflict.describe(), conflict.snapshot_id, staged.base.snapshot_id, conflict.rows_moved)
     if redefined:
         return _refusal(staged, head, f"table '{_names(staged)[next(iter(redefined))]}' has another definition now")
     return None

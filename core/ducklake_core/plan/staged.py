@@ -19,6 +19,7 @@ from ducklake_core.model import (
     SnapshotId,
     TableVersion,
 )
+from ducklake_core.plan.compaction import Compaction
 from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.inlined_rows import InlinedRows
 
@@ -69,7 +70,7 @@ class TableWrites:
     inlined_file_deletes: tuple[InlinedFileDeletes, ...] = ()
     delete_files: tuple[ReplacedDeletes, ...] = ()
     ended_files: tuple[DataFileId, ...] = ()
-    flush: Flush | None = None
+    moved: Flush | Compaction | None = None  # rows that are written elsewhere; none of them changes
 
     # What it is follows from the above: worked out once, since every attempt asks again and again.
     has_file_deletes: bool = field(init=False, repr=False, compare=False)
@@ -79,9 +80,9 @@ class TableWrites:
     is_empty: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        of_files = bool(self.delete_files or self.ended_files or (self.flush and self.flush.deletes))
+        of_files = bool(self.delete_files or self.ended_files or (isinstance(self.moved, Flush) and self.moved.deletes))
         of_inlined = bool(self.inlined_ends or self.inlined_file_deletes)
-        is_append_only = not of_files and not of_inlined and self.flush is None
+        is_append_only = not of_files and not of_inlined and self.moved is None
         _set(self, "has_file_deletes", of_files)
         _set(self, "has_inlined_deletes", of_inlined)
         _set(self, "has_deletes", of_files or of_inlined)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ducklake_core.model import TableColumnStats, TableStats, TableVersion
+from ducklake_core.model import TableColumnStats, TableId, TableStats, TableVersion
 from ducklake_core.plan.staged import RewrittenBounds, TableWrites
 from ducklake_core.plan.statistics import changed_stats, merge_table_stats, widened_float
 from ducklake_core.plan.writes import DeleteRows, InsertRows, UpdateRows, Write
@@ -40,13 +40,8 @@ class StatsChange:
 def stats_writes(change: StatsChange) -> Iterator[Write]:
     """Yield what makes the old statistics of a table into the new ones."""
     table, old, new = change.table, change.old, change.new
-    row = {
-        "table_id": table.table_id,
-        "record_count": new.record_count,
-        "next_row_id": new.next_row_id,
-        "file_size_bytes": new.file_size_bytes,
-    }
     if old is None or old.is_recovered:
+        row = table_stats_row(table.table_id, new)
         if old is not None:  # what remains of it is not to be trusted
             for name in ("ducklake_table_stats", "ducklake_table_column_stats"):
                 yield DeleteRows(name, ({"table_id": table.table_id},))
@@ -54,11 +49,25 @@ def stats_writes(change: StatsChange) -> Iterator[Write]:
         if new.columns:
             yield InsertRows("ducklake_table_column_stats", tuple(_bounds(table, s) for s in new.columns.values()))
         return
-    yield UpdateRows("ducklake_table_stats", ("table_id",), (row,))
+    yield from changed_stats_writes(table, old, new)
+
+
+def changed_stats_writes(table: TableVersion, old: TableStats, new: TableStats) -> Iterator[Write]:
+    """Yield what makes the statistics that a table has into others."""
+    yield UpdateRows("ducklake_table_stats", ("table_id",), (table_stats_row(table.table_id, new),))
     changed = new.columns is not old.columns and changed_stats(old, new.columns)
     if changed:
         rows = tuple(_bounds(table, s) for s in changed)
         yield UpdateRows("ducklake_table_column_stats", ("table_id", "column_id"), rows)
+
+
+def table_stats_row(table_id: TableId, stats: TableStats) -> dict[str, Any]:
+    return {
+        "table_id": table_id,
+        "record_count": stats.record_count,
+        "next_row_id": stats.next_row_id,
+        "file_size_bytes": stats.file_size_bytes,
+    }
 
 
 def bounds_writes(

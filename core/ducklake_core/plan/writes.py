@@ -47,6 +47,15 @@ class DeleteRows:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteAmong:
+    """Rows that vanish: those whose `column` is one of many ids."""
+
+    table: str
+    column: str
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CreateInlinedTable:
     """A new table for inlined rows of these columns."""
 
@@ -109,6 +118,7 @@ Write: TypeAlias = (
     | UpdateRows
     | EndRows
     | DeleteRows
+    | DeleteAmong
     | CreateInlinedTable
     | InsertInlined
     | EndInlined

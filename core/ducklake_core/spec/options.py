@@ -13,7 +13,8 @@ from ducklake_core.spec.names import nearest_name
 from ducklake_core.spec.quantities import parse_size
 from ducklake_core.spec.write_options import WriteOptions
 
-DEFAULT_ROW_LIMIT = 10  # the reference's
+DEFAULT_ROW_LIMIT = 10  # the reference's, as this
+DEFAULT_DELETE_THRESHOLD = 0.95
 
 Scope = tuple[str | None, int | None]  # (None, None), ("schema", id) or ("table", id)
 Options = Mapping[Scope, Mapping[str, str]]
@@ -76,6 +77,15 @@ class TableOptions:
     def requires_message(self) -> bool:
         """Whether every commit must have a message."""
         return self.texts.get("require_commit_message") == "true"
+
+    @cached_property
+    def rewrite_delete_threshold(self) -> float:
+        """Which share of a file's rows must be deleted for it to be rewritten."""
+        text = self.texts.get("rewrite_delete_threshold", str(DEFAULT_DELETE_THRESHOLD))
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidInput(f"the lake's option 'rewrite_delete_threshold' is '{text}', not a number") from None
 
     @property
     def auto_compact(self) -> bool:

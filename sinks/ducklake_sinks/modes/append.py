@@ -52,9 +52,9 @@ class AppendMode:
     def on_conflict(self, error: CommitConflict) -> OnConflict:
         """Rows alone can always be staged anew. Files were made for tables as they were, and are never made again.
 
-        They are staged anew after a flush, which leaves a table with the same rows elsewhere; else a conflict is final.
+        They are staged anew after what only moves rows, as a flush or a merge does; else a conflict is final.
         """
-        can_rebuild = not self._has_files or error.is_flush
+        can_rebuild = not self._has_files or error.rows_moved
         return OnConflict.REBUILD if can_rebuild else OnConflict.GIVE_UP
 
     def _append(self, core: Transaction, part: Part, rows: pa.Table) -> None:

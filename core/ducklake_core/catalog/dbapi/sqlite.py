@@ -7,9 +7,21 @@ import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, BigInteger, ColumnElement, Engine, Table, create_engine, literal_column
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Engine,
+    Select,
+    Table,
+    create_engine,
+    func,
+    literal_column,
+    select,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -29,6 +41,11 @@ Result = TypeVar("Result")
 
 _SLICE_SECONDS = 0.5  # of a wait for a lock: so soon it is noticed that nobody needs it any more
 _NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the driver says
+
+
+def ids_in_json(ids: BindParameter[str]) -> Select[Any]:  # Any: what SQLite makes of them
+    """Return the query of the numbers of a JSON array."""
+    return select(func.json_each(ids).table_valued("value").c.value)
 
 
 class SqliteSession(DbapiSession):
@@ -132,6 +149,7 @@ SQLITE = CatalogDialect(
     ),
     stored_columns=None,
     update_many=None,
+    ids_in_json=ids_in_json,
     inlined_rules=SQLITE_RULES,
     inlined=DbapiInlinedStore(SQLITE_RULES, row_number),
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from psycopg import sql
-from sqlalchemy import Insert, Table, Update, bindparam, func, insert, select, update
+from sqlalchemy import BigInteger, BindParameter, Insert, Select, Table, Update, bindparam, func, insert, select, update
+from sqlalchemy import cast as sql_cast
 from sqlalchemy import column as sql_column
 
 from ducklake_core.catalog.inlined_tables import RawSqlType, inlined_table
@@ -23,6 +25,11 @@ def update_from_json(table: Table, keys: tuple[str, ...], values: tuple[str, ...
     found = rows.render_derived(name="found", with_types=True)
     matches = (table.c[name] == found.c[name] for name in keys)
     return update(table).where(*matches).values({name: found.c[name] for name in values})
+
+
+def ids_in_json(ids: BindParameter[str]) -> Select[Any]:  # Any: the database's own
+    """Return the query of the numbers of a JSON array."""
+    return select(sql_cast(func.json_array_elements_text(sql_cast(ids, RawSqlType("json"))), BigInteger))
 
 
 @per_object

@@ -1,0 +1,101 @@
+"""Merges or rewrites the files of some or all tables of a lake, each in a snapshot of its own. Runs on the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ducklake_core.errors import CatalogUnavailable, CommitConflict, DuckLakeError, InvalidInput, ObjectNotFound
+from ducklake_core.maintenance.compaction import Compactor, Merge, Method, Rewrite, Runner, TableAt, run_in_process
+from ducklake_core.maintenance.report import MaintenanceReport, Work
+from ducklake_core.observe import MaintenanceDone, TableNotMaintained
+from ducklake_core.spec.names import fold, quoted, split_table_name
+from ducklake_core.spec.quantities import parse_size
+
+if TYPE_CHECKING:
+    from ducklake_core.lake import Lake
+
+Size = int | str
+
+
+def merge_of(min_file_size: Size | None, max_file_size: Size | None, max_compacted_files: int | None) -> Merge:
+    """Return what is merged, from what users say. Raises InvalidInput."""
+    least = 0 if min_file_size is None else _bytes("min_file_size", min_file_size, least=0)
+    most = None if max_file_size is None else _bytes("max_file_size", max_file_size, least=1)
+    if most is not None and least >= most:
+        raise InvalidInput(f"min_file_size is {least} bytes, but must be less than max_file_size, which is {most}")
+    if max_compacted_files is not None and max_compacted_files < 1:
+        raise InvalidInput(f"max_compacted_files is {max_compacted_files}, but must be 1 or more")
+    return Merge(least, most, max_compacted_files)
+
+
+def rewrite_of(delete_threshold: float | None) -> Rewrite:
+    """Return what is rewritten, from what users say. Raises InvalidInput."""
+    if delete_threshold is not None and not 0 <= delete_threshold <= 1:
+        raise InvalidInput(f"delete_threshold is {delete_threshold}, but must be a number from 0 to 1")
+    return Rewrite(delete_threshold)
+
+
+def compact_tables(
+    lake: Lake, method: Method, table: str | None, schema: str | None, runner: Runner | None
+) -> MaintenanceReport:
+    """Compact a table, or all that may be; one that fails does not keep the others from it: its work has the error."""
+    started_at, start = lake.clock.now(), lake.clock.seconds()
+    names = _names_of_all(lake, schema) if table is None else [_full_name(table, schema)]
+    if table is not None:
+        _look(lake, names[0])  # raises for a table that is not there
+    work = tuple(_compact(lake, method, name, runner or run_in_process) for name in names)
+    return MaintenanceReport(method.operation, started_at, lake.clock.seconds() - start, work)
+
+
+def _compact(lake: Lake, method: Method, name: str, runner: Runner) -> Work:
+    compactor = Compactor(
+        lake.database, lake.storage, lake.committer, lake.clock, lambda: _look(lake, name), method, runner
+    )
+    try:
+        work = compactor.run()
+    except ObjectNotFound:
+        return Work(name, skipped="it was dropped or renamed meanwhile")
+    except CommitConflict as error:
+        return Work(name, skipped=f"others changed it again and again: {error}")
+    except CatalogUnavailable:  # it was waited for: each other table would wait as long
+        raise
+    except DuckLakeError as error:
+        lake.recorder.record(TableNotMaintained(method.operation.value, name, error))
+        return Work(name, error=str(error))
+    _tell(lake, method, work)
+    return work
+
+
+def _tell(lake: Lake, method: Method, work: Work) -> None:
+    if work.error is not None:
+        lake.recorder.record(TableNotMaintained(method.operation.value, work.table or "", work.error))
+    if work.snapshot_id is not None:
+        files = work.files_before, work.files_after, work.bytes_before, work.bytes_after
+        done = MaintenanceDone(method.operation.value, work.table, *files, work.rows, work.snapshot_id, work.seconds)
+        lake.recorder.record(done)
+
+
+def _look(lake: Lake, name: str) -> TableAt:
+    lake.forget()  # a flush may have dropped tables of inlined rows, of which no schema version tells
+    definitions = lake.definitions()
+    table = definitions.find_table(*split_table_name(name))
+    if table is None:
+        raise definitions.table_not_found(name)
+    return TableAt(definitions.snapshot, table, definitions.options_of(table))
+
+
+def _names_of_all(lake: Lake, schema: str | None) -> list[str]:
+    definitions = lake.definitions()
+    tables = [t for t in definitions.tables() if schema is None or fold(t.schema_name) == fold(schema)]
+    return [quoted(t.schema_name, t.name) for t in tables if definitions.options_of(t).auto_compact]
+
+
+def _full_name(table: str, schema: str | None) -> str:
+    return table if schema is None else quoted(schema, split_table_name(table)[1])
+
+
+def _bytes(name: str, value: Size, *, least: int) -> int:
+    try:
+        return parse_size(value, least=least)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is {value!r}, but must be {error}") from error

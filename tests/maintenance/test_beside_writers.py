@@ -1,0 +1,196 @@
+"""A merge or rewrite beside writers: no delete is lost, no writer fails, and only files that changed wait for later."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ducklake_core import Lake
+from ducklake_core.errors import CommitConflict
+from ducklake_core.read.positions import RowPositions
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.consistency import check_lake, stored_files
+from tests.fixtures.faults import at_fault
+from tests.fixtures.histories import check_history, history_of
+from tests.fixtures.oracle import Oracle
+
+
+@pytest.fixture
+def lakes(catalog: Catalog) -> Iterator[tuple[Lake, Lake]]:
+    """Give two handles of a lake: two groups of two files each, and one file with deletes."""
+    with Lake.create(catalog.url, catalog.data_path) as lake, Lake.open(catalog.url) as other:
+        lake.create_table("t", {"i": "int64", "p": "varchar"}, partition_by=["p"])
+        for first in (0, 100):
+            for p in "ab":
+                lake.append("t", {"i": list(range(first, first + 20)), "p": [p] * 20})
+        lake.append("t", {"i": list(range(200, 220)), "p": ["c"] * 20})
+        lake.delete("t", "i >= 200 AND i < 215")
+        yield lake, other
+
+
+def once(act: Callable[[], object]) -> Callable[[], None]:
+    """Return a function that does something the first time it is called."""
+    todo = [act]
+
+    def do() -> None:
+        if todo:
+            todo.pop()()
+
+    return do
+
+
+def kinds(lake: Lake) -> list[str]:
+    return [(s.changes or "").partition(":")[0] for s in lake.snapshots()]
+
+
+@pytest.mark.parametrize("rows", ["i = 5", "i < 15"], ids=["inlined delete", "delete file"])
+def test_delete_of_a_source_meanwhile_is_not_lost(
+    catalog: Catalog, lakes: tuple[Lake, Lake], oracle: Oracle, rows: str
+) -> None:
+    lake, other = lakes
+    histories: list[Any] = []
+
+    def meanwhile() -> None:
+        other.delete("t", f"{rows} AND p = 'a'")
+        histories.append(history_of(other))
+
+    with at_fault("after_compaction_write", once(meanwhile)):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after) == (2, 1)  # those of the other partition
+    assert "1 groups were changed meanwhile" in (work.skipped or "")
+    check_history(lake, histories[0])
+    check_lake(catalog)  # the file that came too late is gone
+    oracle.attach(catalog.attach)
+    assert oracle.query(f"SELECT count(*) FROM t WHERE {rows} AND p = 'a'") == [(0,)]
+
+
+def test_delete_of_a_rewritten_file_meanwhile_starts_over(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
+    lake, other = lakes
+    with at_fault("after_compaction_write", once(lambda: other.delete("t", "i = 217"))):
+        [work] = lake.rewrite_data_files("t", delete_threshold=0.5).work
+
+    assert (work.files_before, work.rows, work.skipped) == (1, 4, None)
+    assert lake.table("t").count("i >= 200") == 4
+    check_lake(catalog)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda lake: lake.append("t", {"i": [900], "p": ["a"]}),
+        lambda lake: lake.flush_inlined("t"),
+        lambda lake: lake.add_column("t", "x", "int64", 7),
+        lambda lake: lake.set_comment("t", "a comment"),
+    ],
+    ids=["append", "flush", "add column", "comment"],
+)
+def test_other_changes_meanwhile_cost_nothing(catalog: Catalog, lakes: tuple[Lake, Lake], act: Any) -> None:
+    lake, other = lakes
+    written: list[int] = []
+    histories: list[Any] = []
+
+    def meanwhile() -> None:
+        written.append(len(stored_files(catalog)))
+        act(other)
+        histories.append(history_of(other))
+
+    with at_fault("after_compaction_write", meanwhile):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after, work.skipped) == (4, 2, None)
+    assert len(written) == 1  # nothing was written twice
+    check_history(lake, histories[0])
+    check_lake(catalog)
+
+
+def test_drop_meanwhile_is_reported(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
+    lake, other = lakes
+    before = stored_files(catalog)
+    with at_fault("after_compaction_write", once(lambda: other.drop_table("t"))):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert "dropped or renamed" in (work.skipped or "")
+    assert stored_files(catalog) == before
+
+
+def test_two_merges_at_once_do_the_work_once(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
+    lake, other = lakes
+    before = history_of(lake)
+    with at_fault("after_compaction_write", once(lambda: other.merge_adjacent_files("t"))):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.snapshot_id) == (0, None)
+    assert kinds(lake).count("merge_adjacent") == 1
+    check_history(lake, before)
+    check_lake(catalog)
+
+
+@pytest.mark.parametrize("maintain", ["merge_adjacent_files", "rewrite_data_files"])
+@pytest.mark.parametrize("rows", ["i = 5 OR i = 216", "i < 15 OR i = 216"], ids=["inlined delete", "delete file"])
+def test_our_delete_is_done_again_after_maintenance(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, maintain: str, rows: str
+) -> None:
+    lake, other = lakes
+    begin = Lake.transaction
+
+    def transaction(self: Lake, **arguments: Any) -> Any:
+        tx = begin(self, **arguments)
+        monkeypatch.undo()
+        getattr(other, maintain)("t", **({} if maintain.startswith("merge") else {"delete_threshold": 0.5}))
+        return tx
+
+    monkeypatch.setattr(Lake, "transaction", transaction)
+    lake.delete("t", rows)
+
+    assert lake.table("t").count(rows) == 0
+    assert {"merge_adjacent", "rewrite_delete"} & set(kinds(lake))
+    check_lake(catalog)
+
+
+def test_rows_read_before_a_merge_are_read_again(lakes: tuple[Lake, Lake]) -> None:
+    lake, other = lakes
+    read = lake.table("t")
+    positions = RowPositions()
+    positions.add_of_file(read.files()[0].data_file_id, np.array([3]))
+    other.merge_adjacent_files("t")
+
+    with lake.transaction() as tx, pytest.raises(CommitConflict, match="read them again") as refused:
+        tx.end_rows("t", positions, read.snapshot.snapshot_id)
+
+    assert refused.value.rows_moved
+
+
+@pytest.mark.parametrize("when", ["while files are written", "before the commit"])
+def test_statistics_are_not_made_exact_when_rows_came_meanwhile(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    lake, other = lakes
+    append = once(lambda: other.append("t", {"i": list(range(5000, 5020)), "p": ["c"] * 20}))
+    run = lake.committer.run
+    if when == "before the commit":
+        monkeypatch.setattr(lake.committer, "run", lambda commit: (append(), run(commit))[1])
+
+    with at_fault("after_compaction_write", append if when == "while files are written" else lambda: None):
+        lake.rewrite_data_files("t", delete_threshold=0.5)
+
+    bounds = catalog.query("SELECT min_value, max_value FROM ducklake_table_column_stats WHERE column_id = 1")
+    assert bounds == [("0", "5019")]
+
+
+def test_table_that_others_change_again_and_again_is_left_with_the_reason(
+    catalog: Catalog, lakes: tuple[Lake, Lake]
+) -> None:
+    lake, other = lakes
+    rows = iter(range(215, 220))
+
+    def meanwhile() -> None:
+        other.delete("t", f"i = {next(rows)}")
+
+    with at_fault("after_compaction_write", meanwhile):
+        [work] = lake.rewrite_data_files("t", delete_threshold=0.5).work
+
+    assert "others changed it again and again" in (work.skipped or "")
+    assert lake.table("t").count("i >= 200") == 2
+    check_lake(catalog)
