@@ -1,1 +1,1 @@
-"""What keeps a lake fast: merge, rewrite, expire, clean up, orphans, and the doctor that finds what is broken. No Spark."""
+"""What keeps a lake fast: merge, rewrite, expire, clean up, orphans, and the doctor that finds what is broken."""
