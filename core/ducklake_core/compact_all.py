@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ducklake_core.errors import CatalogUnavailable, CommitConflict, DuckLakeError, InvalidInput, ObjectNotFound
+from ducklake_core.log_lines import one_line
 from ducklake_core.maintenance.compaction import Compactor, Merge, Method, Rewrite, Runner, TableAt, run_in_process
 from ducklake_core.maintenance.report import MaintenanceReport, Work
-from ducklake_core.observe import MaintenanceDone, TableNotMaintained
-from ducklake_core.spec.names import fold, quoted, split_table_name
+from ducklake_core.maintenance.run import Done, run_operation
+from ducklake_core.spec.names import fold, join_table_name, quoted, split_table_name
 from ducklake_core.spec.quantities import parse_size
 
 if TYPE_CHECKING:
@@ -39,12 +40,14 @@ def compact_tables(
     lake: Lake, method: Method, table: str | None, schema: str | None, runner: Runner | None
 ) -> MaintenanceReport:
     """Compact a table, or all that may be; one that fails does not keep the others from it: its work has the error."""
-    started_at, start = lake.clock.now(), lake.clock.seconds()
     names = _names_of_all(lake, schema) if table is None else [_full_name(table, schema)]
     if table is not None:
         _look(lake, names[0])  # raises for a table that is not there
-    work = tuple(_compact(lake, method, name, runner or run_in_process) for name in names)
-    return MaintenanceReport(method.operation, started_at, lake.clock.seconds() - start, work)
+
+    def act() -> Done:
+        return Done(tuple(_compact(lake, method, name, runner or run_in_process) for name in names))
+
+    return run_operation(lake, method.operation, act)
 
 
 def _compact(lake: Lake, method: Method, name: str, runner: Runner) -> Work:
@@ -52,27 +55,15 @@ def _compact(lake: Lake, method: Method, name: str, runner: Runner) -> Work:
         lake.database, lake.storage, lake.committer, lake.clock, lambda: _look(lake, name), method, runner
     )
     try:
-        work = compactor.run()
+        return compactor.run()
     except ObjectNotFound:
-        return Work(name, skipped="it was dropped or renamed meanwhile")
+        return Work(join_table_name(*split_table_name(name)), skipped="it was dropped or renamed meanwhile")
     except CommitConflict as error:
-        return Work(name, skipped=f"others changed it again and again: {error}")
+        return Work(join_table_name(*split_table_name(name)), skipped=f"others changed it again and again: {error}")
     except CatalogUnavailable:  # it was waited for: each other table would wait as long
         raise
     except DuckLakeError as error:
-        lake.recorder.record(TableNotMaintained(method.operation.value, name, error))
-        return Work(name, error=str(error))
-    _tell(lake, method, work)
-    return work
-
-
-def _tell(lake: Lake, method: Method, work: Work) -> None:
-    if work.error is not None:
-        lake.recorder.record(TableNotMaintained(method.operation.value, work.table or "", work.error))
-    if work.snapshot_id is not None:
-        files = work.files_before, work.files_after, work.bytes_before, work.bytes_after
-        done = MaintenanceDone(method.operation.value, work.table, *files, work.rows, work.snapshot_id, work.seconds)
-        lake.recorder.record(done)
+        return Work(join_table_name(*split_table_name(name)), error=one_line(error))
 
 
 def _look(lake: Lake, name: str) -> TableAt:

@@ -19,8 +19,6 @@ from ducklake_core.spec.names import quoted, split_table_name
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
 
-DEFAULT_KEEP = timedelta(hours=1)  # of superseded tables; longer than most sessions of DuckDB are open
-
 
 def flush_one(lake: Lake, name: str, memory_bytes: int, keep: timedelta) -> FlushResult:
     """Flush a table; then tidy up the tables of inlined rows that are left empty."""

@@ -20,6 +20,7 @@ from ducklake_core.catalog import reader
 from ducklake_core.catalog.commit import CommitResult
 from ducklake_core.catalog.committer import Committer
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.inlined_cleanup import DEFAULT_KEEP
 from ducklake_core.catalog.inlined_state import find_tables_inlined_into, read_inlined_state
 from ducklake_core.catalog.lake_setup import create_lake, open_lake
 from ducklake_core.catalog.options import write_option
@@ -33,7 +34,7 @@ from ducklake_core.feed.table_feed import TableFeed
 from ducklake_core.feed.task import FeedMode
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
-from ducklake_core.flush_all import DEFAULT_KEEP, flush_all, flush_one
+from ducklake_core.flush_all import flush_all, flush_one
 from ducklake_core.maintenance_calls import MaintenanceCalls
 from ducklake_core.model import Epoch, FlushResult, InlinedState, Snapshot
 from ducklake_core.observe import LOG_RECORDER, FeedRead, Recorder, Recorders

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.maintenance_runs import MaintenanceRun, read_runs
 from ducklake_core.clock import Clock
 from ducklake_core.compact_all import Size, compact_tables, merge_of, rewrite_of
 from ducklake_core.files.storage import Storage
+from ducklake_core.maintenance.ages import Age
+from ducklake_core.maintenance.cleanup import cleanup_old_files, deletion_limit
 from ducklake_core.maintenance.compaction import Runner
-from ducklake_core.maintenance.report import MaintenanceReport
+from ducklake_core.maintenance.expire import expire_snapshots, wanted_of
+from ducklake_core.maintenance.orphans import delete_orphaned_files
+from ducklake_core.maintenance.report import MaintenanceReport, Operation
+from ducklake_core.maintenance.run import run_operation
 from ducklake_core.observe import Recorders
 
 if TYPE_CHECKING:
@@ -24,6 +32,10 @@ class MaintenanceCalls:
     data_path: str
     clock: Clock
     recorder: Recorders
+
+    def maintenance_runs(self, limit: int = 100) -> list[MaintenanceRun]:
+        """Return what maintenance did, by whatever process, the newest first; of the last 1,000 rows at most."""
+        return self.database.ask(lambda session: read_runs(session, limit))
 
     def merge_adjacent_files(
         self,
@@ -62,3 +74,64 @@ class MaintenanceCalls:
         fewer deletes, which no merge takes. `table`, `schema`, `runner` and errors are those of `merge_adjacent_files`.
         """
         return compact_tables(cast("Lake", self), rewrite_of(delete_threshold), table, schema, runner)
+
+    def expire_snapshots(
+        self,
+        *,
+        older_than: Age | None = None,
+        keep_last: int | None = None,
+        versions: Sequence[int] | None = None,
+        dry_run: bool = False,
+    ) -> MaintenanceReport:
+        """Expire old snapshots: what was visible only in them is gone, and its files are scheduled for deletion.
+
+        `older_than`: those that are older than this age (seconds, a timedelta or a text such as `7d`), by default the
+        lake's option `expire_older_than`. `keep_last`: the newest so many stay, whatever their age. `versions`: these
+        alone, by id. The newest never expires; nor does what a live consumer of a change feed has yet to read, or what
+        came after the last epoch of a stream: `held_back` of the report says who keeps what. `dry_run`: only look.
+        Raises InvalidInput, and ObjectNotFound for versions that are not there.
+        """
+        wanted = wanted_of(self, older_than, keep_last, versions)
+        act = partial(expire_snapshots, self, wanted, dry_run=dry_run)
+        report = run_operation(self, Operation.EXPIRE, act, dry_run=dry_run)
+        self.forget()  # definitions that it remembers may name tables of inlined rows that are gone
+        return report
+
+    def cleanup_old_files(
+        self,
+        *,
+        older_than: Age | None = None,
+        cleanup_all: bool = False,
+        also_remove: Collection[str] = (),
+        dry_run: bool = False,
+    ) -> MaintenanceReport:
+        """Remove files from storage that no snapshot sees any more: expiry, merges and others have scheduled them.
+
+        `older_than`: those that were scheduled before that (seconds, a timedelta or a text such as `1d`), by default
+        the lake's option `delete_older_than`, else two days: whoever began to read before may need them so long.
+        `cleanup_all`: whenever that was. `also_remove`: full paths of scheduled files outside of the data path, as
+        files that were registered where they lay may be; others of these stay. `dry_run`: only look.
+        A file that cannot be removed is tried again by the next run. Raises InvalidInput.
+        """
+        before = deletion_limit(self, older_than, cleanup_all=cleanup_all)
+        act = partial(cleanup_old_files, self, before, also_remove, dry_run=dry_run)
+        return run_operation(self, Operation.CLEANUP, act, dry_run=dry_run)
+
+    def delete_orphaned_files(
+        self, *, older_than: Age | None = None, cleanup_all: bool = False, dry_run: bool = True
+    ) -> MaintenanceReport:
+        """Remove Parquet files below the data path that the catalog does not know; by default only name them.
+
+        `older_than`: those that were written before that (seconds, a timedelta or a text such as `1d`), by default the
+        lake's option `delete_older_than`, else two days. Files of a commit under way are unknown, too: none younger
+        than an hour is removed, and an age must be longer than any batch takes. `cleanup_all`: whatever the age, for
+        when nobody writes. Files that another lake knows stay if its catalog is in the same PostgreSQL database, or
+        in the same directory if it is a SQLite file; lakes elsewhere must not share the data path. InvalidInput.
+        """
+        before = deletion_limit(self, older_than, cleanup_all=cleanup_all)
+        act = partial(delete_orphaned_files, self, before, dry_run=dry_run)
+        return run_operation(self, Operation.ORPHANS, act, dry_run=dry_run)
+
+    if TYPE_CHECKING:
+
+        def forget(self) -> None: ...

@@ -186,6 +186,53 @@ class SupersededTablesKept(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MaintenanceDone(Event):
+    """An operation of maintenance has done something to a table, or, with `table` None, to the lake.
+
+    The numbers are those of `ducklake_core.maintenance.report.Work`; `snapshot_id` is the snapshot that it made.
+    """
+
+    line = "maintenance_done"
+    operation: str
+    table: str | None
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+    snapshot_id: int | None
+    seconds: float
+    snapshots: int = 0
+
+    def facts(self) -> Mapping[str, object]:
+        """Say what there was: no zeros, and no table where it was the lake."""
+        every = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seconds"}
+        told = {name: value for name, value in every.items() if value}
+        return {**told, "milliseconds": round(1000 * self.seconds, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class TableNotMaintained(Event):
+    """An operation of maintenance has failed for a table, or, with `table` None, as a whole."""
+
+    line = "table_not_maintained"
+    level = logging.WARNING
+    operation: str
+    table: str | None
+    error: BaseException | str
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceNotRecorded(Event):
+    """The catalog did not take the lease or the record of maintenance, which was done all the same."""
+
+    line = "maintenance_not_recorded"
+    level = logging.WARNING
+    operation: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogAway(Event):
     """The catalog cannot be reached, and is waited for: told when that begins, and every few seconds.
 

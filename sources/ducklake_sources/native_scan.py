@@ -79,7 +79,7 @@ def native_table(
         version, snapshot = found.version, found.snapshot.snapshot_id
         chosen = version.columns if columns is None else tuple(find_column(version, [name]) for name in columns)
         request = RowRequest.of(version, snapshot, chosen, None)
-        listing = list_table(lake.database, version, request)
+        listing = list_table(lake.database, version, request, found.snapshot)
         footers = _read_footers(lake.storage, listing.files, chosen)
         reasons = [*_reasons(listing, chosen, snapshot), *(reason for footer in footers for reason in footer.reasons)]
         if reasons:

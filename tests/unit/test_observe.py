@@ -16,12 +16,15 @@ from ducklake_core.observe import (
     Event,
     FeedRead,
     Flushed,
+    MaintenanceDone,
+    MaintenanceNotRecorded,
     Recorders,
     Retried,
     RowsNotInlined,
     SnapshotsLost,
     SupersededTablesKept,
     TableNotFlushed,
+    TableNotMaintained,
 )
 from ducklake_core.pending import AddedCount
 from ducklake_sinks.events import BatchRebuilt, FlushFailed, FlushRecovered, InvalidTextMet, TableOptionsNotSet
@@ -44,6 +47,26 @@ LINES: list[tuple[Event, int, str]] = [
     ),
     (TableNotFlushed("main.t", NO), logging.WARNING, 'table_not_flushed table=main.t error="InvalidInput: no"'),
     (SupersededTablesKept(NO), logging.WARNING, 'superseded_tables_not_dropped error="InvalidInput: no"'),
+    (
+        MaintenanceDone("merge", "main.t", 10, 1, 0, 0, 0, 7, 0.01234),
+        logging.INFO,
+        "maintenance_done operation=merge table=main.t files_before=10 files_after=1 snapshot_id=7 milliseconds=12.3",
+    ),
+    (
+        MaintenanceDone("expire", None, 0, 0, 0, 0, 0, None, 0.5, 9),
+        logging.INFO,
+        "maintenance_done operation=expire snapshots=9 milliseconds=500.0",
+    ),
+    (
+        TableNotMaintained("merge", "main.t", "no"),
+        logging.WARNING,
+        "table_not_maintained operation=merge table=main.t error=no",
+    ),
+    (
+        MaintenanceNotRecorded("merge", NO),
+        logging.WARNING,
+        'maintenance_not_recorded operation=merge error="InvalidInput: no"',
+    ),
     (
         CatalogAway("c", 2, 1.26, 120.0, CatalogUnavailable("away")),
         logging.WARNING,

@@ -87,3 +87,15 @@ def test_hadoops_names_of_s3_are_understood(scheme: str, monkeypatch: pytest.Mon
 
     assert asked == [("s3", "bucket")]
     assert storage._key(f"{scheme}://bucket/lake/t/f.parquet") == "bucket/lake/t/f.parquet"
+
+
+def test_walk_finds_all_files_with_their_sizes(root: str) -> None:
+    storage = Storage.of(root)
+    for name in ("a", "b/ü=1/c", "b/d"):
+        with storage.open_output(f"{root}{name}") as sink:
+            sink.write(name.encode())
+
+    found = {file.path: file.size_bytes for file in storage.walk(root)}
+
+    assert found == {f"{root}a": 1, f"{root}b/ü=1/c": 8, f"{root}b/d": 3}
+    assert list(storage.walk(f"{root}missing/")) == []

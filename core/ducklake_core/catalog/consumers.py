@@ -20,10 +20,11 @@ from ducklake_core.model import Consumer
 
 def read_consumers(database: Database) -> list[Consumer]:
     """Return all consumers, by name; those that have expired, too; none where there is no ledger."""
-    return database.ask(_read_consumers)
+    return database.ask(consumers_in)
 
 
-def _read_consumers(session: Session) -> list[Consumer]:
+def consumers_in(session: Session) -> list[Consumer]:
+    """Return the same within a transaction."""
     tables = ledger_of(session.database)
     if not table_exists(session, tables.consumers.name):
         return []

@@ -38,6 +38,8 @@ class CatalogDialect:
     # Its tables.
     values: ValueTypes  # of the catalog's own
     table_exists: str  # SQL that answers for the name bound as `name`
+    # Other places of the same kind that may hold a lake: the URL of each, and the schema.
+    other_catalogs: Callable[[Session], list[tuple[URL, str | None]]]
     inlined_tables: str  # SQL that lists the tables of inlined rows in the schema bound as `name`; None: the usual one
     inlined_columns: str  # SQL that lists (table, column) of all tables of inlined rows and deletes there, in order
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed

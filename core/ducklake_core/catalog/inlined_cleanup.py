@@ -23,6 +23,7 @@ from ducklake_core.errors import CatalogTableMissing, CommitOutcomeUnknown, Tran
 from ducklake_core.spec.changes import ChangeKind, parse_changes
 from ducklake_core.spec.tables import CatalogTables
 
+DEFAULT_KEEP = timedelta(hours=1)  # of superseded tables; longer than most sessions of DuckDB are open
 _NAME = re.compile(r"ducklake_inlined_data_(\d+)_(\d+)")
 
 

@@ -22,11 +22,10 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.session import Row, Session, Statement
-from ducklake_core.catalog.stored_tables import table_exists
+from ducklake_core.catalog.stored_tables import create_missing, table_exists
 from ducklake_core.model import LedgerEntry
 from ducklake_core.spec.tables import ValueTypes
 
@@ -71,18 +70,9 @@ def ledger_of(database: Database) -> LedgerTables:
 
 
 def create_ledger(database: Database) -> None:
-    """Create the ledger's tables where they are missing, in a transaction of their own.
-
-    PostgreSQL's IF NOT EXISTS is no lock: of two that create at once, one violates a key there; it looks again.
-    """
-    database.write_alone("create the ledger in", _create_missing)
-
-
-def _create_missing(session: Session) -> None:
-    tables = ledger_of(session.database)
-    if not all(table_exists(session, t.name) for t in (tables.epochs, tables.consumers)):
-        creates = [CreateTable(t, if_not_exists=True) for t in (tables.epochs, tables.consumers)]
-        session.write_and_commit([Statement(create) for create in creates])
+    """Create the ledger's tables where they are missing, in a transaction of their own."""
+    tables = ledger_of(database)
+    database.write_alone("create the ledger in", lambda s: create_missing(s, tables.epochs, tables.consumers))
 
 
 def entry_query(session: Session, stream: str) -> Statement:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from sqlalchemy import Executable, String, bindparam, text
+from sqlalchemy import Executable, String, Table, bindparam, text
+from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.spec.names import quoted
@@ -15,6 +16,15 @@ def table_exists(session: Session, name: str) -> bool:
     """Tell whether the catalog database has a table of that name."""
     [[[answer]]] = session.run([exists_statement(session, name)])
     return bool(answer)
+
+
+def create_missing(session: Session, *tables: Table) -> None:
+    """Create tables of ours, which the reference ignores, where one of them is missing, and commit.
+
+    PostgreSQL's IF NOT EXISTS is no lock: of two that create at once, one violates a key there; it looks again.
+    """
+    if not all(table_exists(session, table.name) for table in tables):
+        session.write_and_commit([Statement(CreateTable(table, if_not_exists=True)) for table in tables])
 
 
 def is_true(rows: Sequence[Row]) -> bool:

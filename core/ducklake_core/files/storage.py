@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Self
@@ -28,6 +29,15 @@ log = logging.getLogger(__name__)
 
 # What pyarrow reaches by itself; everything else is asked of fsspec.
 _NATIVE = ("s3", "gs", "gcs", "hdfs", "abfs", "abfss")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as its storage has it. `modified` None: the storage does not tell when it was written."""
+
+    path: str
+    size_bytes: int
+    modified: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +97,30 @@ class Storage:
 
     def files_in(self, directory: str) -> list[str]:
         """Return the names of the files right in a directory, sorted; none when there is no such directory."""
-        selector = pafs.FileSelector(self._key(directory).rstrip("/"), allow_not_found=True)
+        found = self._listed(self._key(directory).rstrip("/"), directory)
+        return [info.base_name for info in found if info.type == pafs.FileType.File]
+
+    def walk(self, directory: str) -> Iterator[StoredFile]:
+        """Yield all files in a directory and below, one directory after another: no more than one is in memory.
+
+        Directories that are gone have no files. Raises UnreadableFile for what cannot be listed.
+        """
+        top, left = self._key(directory).rstrip("/"), [""]
+        while left:
+            below = left.pop()
+            for info in self._listed(f"{top}/{below}".rstrip("/"), directory):
+                name = f"{below}{info.base_name}"
+                if info.type == pafs.FileType.Directory:
+                    left.append(f"{name}/")
+                elif info.type == pafs.FileType.File:
+                    yield StoredFile(f"{directory.rstrip('/')}/{name}", int(info.size or 0), info.mtime)
+
+    def _listed(self, key: str, shown: str) -> list[pafs.FileInfo]:
         try:
-            found = self._filesystem.get_file_info(selector)
+            found = self._filesystem.get_file_info(pafs.FileSelector(key, allow_not_found=True))
         except OSError as error:
-            raise _unreadable(directory, error) from error
-        return sorted(info.base_name for info in found if info.type == pafs.FileType.File)
+            raise _unreadable(shown, error) from error
+        return sorted(found, key=lambda info: info.path)
 
     def remove_directory(self, directory: str) -> None:
         """Delete a directory with all that is in it, if it is there; raise UnreadableFile when that fails."""
@@ -112,6 +140,15 @@ class Storage:
             self._filesystem.delete_file(self._key(path))
         except OSError as error:
             raise _unreadable(path, error) from error
+
+    def remove_if_there(self, path: str) -> None:
+        """Delete a file unless it is gone already; raise UnreadableFile when that fails."""
+        try:
+            self.remove(path)
+        except UnreadableFile as error:
+            is_gone = isinstance(error.__cause__, FileNotFoundError)
+            if not is_gone:
+                raise
 
     def remove_quietly(self, path: str) -> None:
         """Delete a file, or the directory of a path with a trailing slash; one that stays is logged, as an orphan."""

@@ -44,6 +44,7 @@ class Work:
 class MaintenanceReport:
     """What one operation did. `paths` are the files that it removed, or would remove if `dry_run`.
 
+    `snapshot_ids` are the snapshots that it expired, or would.
     `held_back` says who or what kept it from doing more, a sentence each: a consumer, a stream, another maintainer.
     """
 
@@ -54,6 +55,7 @@ class MaintenanceReport:
     paths: tuple[str, ...] = ()
     held_back: tuple[str, ...] = ()
     dry_run: bool = False
+    snapshot_ids: tuple[int, ...] = ()
 
     @property
     def has_failed(self) -> bool:

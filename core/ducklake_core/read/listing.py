@@ -14,9 +14,10 @@ from ducklake_core.catalog.driver_errors import driver_error
 from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
 from ducklake_core.catalog.inlined_reader import read_inlined_extents
 from ducklake_core.catalog.queries import inlined_tables
+from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.catalog.session import Session
-from ducklake_core.errors import CatalogTableMissing, CorruptCatalog
-from ducklake_core.model import DataFile, SnapshotId, TableVersion
+from ducklake_core.errors import CatalogTableMissing, CorruptCatalog, ObjectNotFound
+from ducklake_core.model import DataFile, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.predicates import Predicate, referenced_fields
 from ducklake_core.plan.pruning import may_match
 from ducklake_core.read.inlined import read_inlined
@@ -40,9 +41,34 @@ class Listing:
         return (*self.inlined, *map(FileRows, self.files))
 
 
-def list_table(database: Database, table: TableVersion, request: RowRequest) -> Listing:
-    """Ask the catalog once for what a table has at a snapshot; the listing has all its inlined rows that match."""
-    return ask_catalog(database, table, lambda session, known: list_parts(session, known, request))
+def list_table(
+    database: Database, table: TableVersion, request: RowRequest, snapshot: Snapshot | None = None
+) -> Listing:
+    """Ask the catalog once for what a table has at a snapshot; the listing has all its inlined rows that match.
+
+    Raises ObjectNotFound when the snapshot has expired, if it is given: some of its files may be gone then.
+    """
+
+    def ask(session: Session, known: TableVersion) -> Listing:
+        if snapshot is not None:
+            check_retained(session, table, snapshot)
+        return list_parts(session, known, request)
+
+    return ask_catalog(database, table, ask)
+
+
+def check_retained(session: Session, table: TableVersion, snapshot: Snapshot) -> None:
+    """Raise ObjectNotFound when a snapshot has expired."""
+    try:
+        is_same = read_snapshot(session, snapshot.snapshot_id).snapshot_time == snapshot.snapshot_time
+    except ObjectNotFound:
+        is_same = False
+    if not is_same:
+        raise ObjectNotFound(
+            f"cannot read table '{table.qualified_name}': snapshot {snapshot.snapshot_id} has expired since the table"
+            " was opened; open it again for the newest snapshot",
+            snapshot=snapshot.snapshot_id,
+        )
 
 
 def list_parts(

@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_reader import RowIdRange
-from ducklake_core.catalog.reader import read_snapshot
 from ducklake_core.catalog.session import Session
-from ducklake_core.errors import DuckLakeError, ObjectNotFound, UnreadableFile
+from ducklake_core.errors import DuckLakeError, UnreadableFile
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, RowSpan, Snapshot, TableVersion
-from ducklake_core.read.listing import Listing, ask_catalog, list_parts
+from ducklake_core.read.listing import Listing, ask_catalog, check_retained, list_parts
 from ducklake_core.read.parts import CatalogRows, FileRows, Part, ShippedRows, read_part
 from ducklake_core.read.request import RowRequest
 from ducklake_core.read.sharing import DEFAULT_LIMITS, Cut, Extent, SliceLimits, count_slices, cut_evenly
@@ -57,7 +56,7 @@ def plan_slices(
     """
 
     def ask(session: Session, known: TableVersion) -> Listing:
-        _check_retained(session, table, snapshot)
+        check_retained(session, table, snapshot)
         return list_parts(session, known, request, limits)
 
     parts = ask_catalog(database, table, ask).parts
@@ -79,19 +78,6 @@ def read_slice(one: Slice) -> Iterator[pa.RecordBatch]:
         where = f"cannot read table '{one.request.table}' at snapshot {one.request.snapshot}"
         message = f"{where}: {error.message}{_hint(error, one.storage)}"
         raise type(error)(message, **error.facts) from error
-
-
-def _check_retained(session: Session, table: TableVersion, snapshot: Snapshot) -> None:
-    try:
-        is_same = read_snapshot(session, snapshot.snapshot_id).snapshot_time == snapshot.snapshot_time
-    except ObjectNotFound:
-        is_same = False
-    if not is_same:
-        raise ObjectNotFound(
-            f"cannot read table '{table.qualified_name}': snapshot {snapshot.snapshot_id} has expired since the table"
-            " was opened; open it again for the newest snapshot",
-            snapshot=snapshot.snapshot_id,
-        )
 
 
 def _share_of(columns: Sequence[Column], all_columns: Sequence[Column]) -> float:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.session import Session
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, Snapshot, TableVersion
 from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.predicates import Predicate
-from ducklake_core.read.listing import ask_catalog, list_files, list_table
+from ducklake_core.read.listing import Listing, ask_catalog, check_retained, list_files, list_table
 from ducklake_core.read.request import RowRequest
 from ducklake_core.read.rows import count_rows, read_rows
 from ducklake_core.read.sharing import DEFAULT_LIMITS, SliceLimits
@@ -39,14 +39,17 @@ class Table:
         return arrow_schema(self.version.columns)
 
     def read(self, columns: Sequence[str] | None = None, filter: str | None = None) -> pa.Table:  # noqa: A002 # the word users know
-        """Return the rows, of all columns or some, that match a filter such as `id > 3 AND name = 'x'`."""
+        """Return the rows, of all columns or some, that match a filter such as `id > 3 AND name = 'x'`.
+
+        Raises ObjectNotFound when the snapshot has expired since the table was opened.
+        """
         request = self._request(self.projection(columns), self._predicate(filter))
-        return read_rows(self._storage, list_table(self._database, self.version, request), request)
+        return read_rows(self._storage, self._list(request), request)
 
     def count(self, filter: str | None = None) -> int:  # noqa: A002 # the word users know
         """Return the number of rows that match; without a filter no data file is read if that can be helped."""
         request = self._request((), self._predicate(filter))
-        return count_rows(self._storage, list_table(self._database, self.version, request), request)
+        return count_rows(self._storage, self._list(request), request)
 
     def slices(
         self,
@@ -72,9 +75,15 @@ class Table:
 
     def files(self) -> tuple[DataFile, ...]:
         """Return the data files live at the snapshot."""
-        at = self.snapshot.snapshot_id
-        ask = partial(list_files, snapshot=at, predicate=None)
+
+        def ask(session: Session, known: TableVersion) -> list[DataFile]:
+            check_retained(session, known, self.snapshot)
+            return list_files(session, known, self.snapshot.snapshot_id, None)
+
         return tuple(ask_catalog(self._database, self.version, ask))
+
+    def _list(self, request: RowRequest) -> Listing:
+        return list_table(self._database, self.version, request, self.snapshot)
 
     def _request(self, columns: Sequence[Column], predicate: Predicate | None) -> RowRequest:
         return RowRequest.of(self.version, self.snapshot.snapshot_id, columns, predicate)

@@ -34,6 +34,12 @@ def same_storage(path_or_url: str) -> str:
     return f"{_OTHER_NAMES.get(scheme.lower(), scheme)}{separator}{rest}"
 
 
+def is_below(path: str, directory: str) -> bool:
+    """Tell whether a file is in a directory or below it; one whose path goes up again is not."""
+    inside = same_storage(path).startswith(same_storage(directory).rstrip("/") + "/")
+    return inside and ".." not in path.split("/")
+
+
 def hide_password(path_or_url: str) -> str:
     """Return a path or URL as it may be shown: without a user and a password before its host."""
     return re.sub(r"//[^/@]*@", "//***@", path_or_url)

@@ -31,7 +31,7 @@ from ducklake_core.catalog.dbapi.sqlite_errors import SQLITE_ERRORS
 from ducklake_core.catalog.dbapi.sqlite_rules import SQLITE_RULES
 from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.catalog.driver_errors import driver_error
-from ducklake_core.catalog.session import Row, Statement
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.tables import PLAIN_VALUES
 from ducklake_core.spec.utf8 import with_replacements
@@ -40,6 +40,7 @@ from ducklake_core.text_repair import warn_of_invalid_text
 Result = TypeVar("Result")
 
 _SLICE_SECONDS = 0.5  # of a wait for a lock: so soon it is noticed that nobody needs it any more
+_MAGIC = b"SQLite format 3\x00"  # the first bytes of each file, https://www.sqlite.org/fileformat.html
 _NO_UTF8 = re.compile(r"Could not decode to UTF-8 column '(.*?)'")  # what the driver says
 
 
@@ -124,6 +125,23 @@ def _open_engine(url: URL, lock_seconds: float, connect_seconds: float) -> Engin
     )
 
 
+def _other_catalogs(session: Session) -> list[tuple[URL, str | None]]:
+    """Return the other SQLite files in the directory of the catalog."""
+    url = session.database.url.url
+    here = Path(url.database or "")
+    return [
+        (url.set(database=str(one)), None) for one in sorted(here.parent.iterdir()) if one != here and _is_sqlite(one)
+    ]
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:  # a directory, a socket, or what we may not read
+        return False
+
+
 SQLITE = CatalogDialect(
     name="sqlite",
     checked_url=checked_url,
@@ -139,6 +157,7 @@ SQLITE = CatalogDialect(
     errors=SQLITE_ERRORS,
     values=PLAIN_VALUES,
     table_exists="SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+    other_catalogs=_other_catalogs,
     inlined_tables=(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND coalesce(:name, 'main') = 'main'"
         " AND name LIKE 'ducklake~_inlined~_data~_%' ESCAPE '~' ORDER BY 1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sqlalchemy import URL, Engine, create_engine
+from sqlalchemy import URL, Engine, String, bindparam, create_engine, text
 
 from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.catalog.postgres.connections import is_alive
@@ -13,12 +13,18 @@ from ducklake_core.catalog.postgres.inlined import PostgresInlinedStore
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.catalog.postgres.session import PostgresSession
 from ducklake_core.catalog.postgres.statements import ids_in_json, update_from_json
+from ducklake_core.catalog.session import Session
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.tables import NATIVE_VALUES
 
 _MAX_CONNECT_SECONDS = 10.0
 # A server that vanishes without a word is noticed within half a minute, not after hours.
 _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
+
+_OTHER_SCHEMAS = text(
+    "SELECT schemaname::text FROM pg_tables WHERE tablename = 'ducklake_metadata'"
+    " AND schemaname <> coalesce(CAST(:name AS text), current_schema()) ORDER BY 1"
+).bindparams(bindparam("name", type_=String))
 
 
 def _checked_url(url: URL) -> URL:
@@ -41,6 +47,13 @@ def _open_engine(url: URL, lock_seconds: float, connect_seconds: float) -> Engin
     )
 
 
+def _other_catalogs(session: Session) -> list[tuple[URL, str | None]]:
+    """Return the other schemas of the database that have a table as each lake has it."""
+    url = session.database.url
+    rows = session.query(_OTHER_SCHEMAS, name=url.metadata_schema)
+    return [(url.url, schema) for [schema] in rows]
+
+
 POSTGRES = CatalogDialect(
     name="postgresql",
     checked_url=_checked_url,
@@ -56,6 +69,7 @@ POSTGRES = CatalogDialect(
     errors=POSTGRES_ERRORS,
     values=NATIVE_VALUES,
     table_exists="SELECT to_regclass(:name) IS NOT NULL",
+    other_catalogs=_other_catalogs,
     inlined_tables=(
         "SELECT tablename::text FROM pg_tables WHERE schemaname = coalesce(CAST(:name AS text), current_schema())"
         r" AND tablename LIKE 'ducklake\_inlined\_data\_%' ORDER BY 1"

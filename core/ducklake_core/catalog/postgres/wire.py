@@ -306,6 +306,7 @@ _ENCODERS: Mapping[type, Callable[[Any], bytes | None]] = {  # Any: one type per
     bool: lambda value: b"t" if value else b"f",
     int: lambda value: b"%d" % value,
     np.int64: lambda value: b"%d" % value,
+    float: lambda value: repr(value).encode(),
     str: _encode_text,
     datetime: lambda value: value.isoformat().encode(),
     UUID: lambda value: str(value).encode(),

@@ -1,0 +1,67 @@
+"""Other lakes that may keep files below the same data path: those whose catalogs are beside ours.
+
+On PostgreSQL these are in other schemas of the same database, on SQLite in other files of the same directory. Lakes
+whose catalogs are elsewhere cannot be known: nobody but their users can keep their files apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.lake_setup import normalize_data_path
+from ducklake_core.catalog.session import Session
+from ducklake_core.catalog.stored_tables import table_exists
+from ducklake_core.catalog.urls import CatalogUrl
+from ducklake_core.errors import DuckLakeError
+from ducklake_core.retries import Patience
+from ducklake_core.spec.paths import same_storage
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLake:
+    """Another lake, and where it keeps its files. `error`: why that is not known."""
+
+    database: Database
+    data_path: str | None
+    error: DuckLakeError | None = None
+
+    @property
+    def shown(self) -> str:
+        schema = self.database.url.metadata_schema
+        return self.database.url.shown + (f" (schema '{schema}')" if schema else "")
+
+
+def lakes_beside(database: Database) -> list[OtherLake]:
+    """Return the other lakes beside a catalog. Close their databases after use."""
+    urls = database.ask(lambda session: session.dialect.other_catalogs(session))
+    found = [_look_at(Database(CatalogUrl(*url), patience=Patience(1.0))) for url in urls]
+    return [lake for lake in found if lake is not None]
+
+
+def shares_files(one: str, other: str) -> bool:
+    """Tell whether one of two data paths is the other, or below it."""
+    first, second = (same_storage(path).rstrip("/") + "/" for path in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _look_at(database: Database) -> OtherLake | None:
+    """Return what is there; None: no lake. Its format is not asked for: any lake's files are its own."""
+    try:
+        path = database.ask(_read_data_path, checks_version=False)
+    except DuckLakeError as error:
+        return OtherLake(database, None, error)
+    if path is None:
+        database.close()
+        return None
+    return OtherLake(database, normalize_data_path(path))
+
+
+def _read_data_path(session: Session) -> str | None:
+    if not table_exists(session, "ducklake_metadata"):
+        return None
+    metadata = session.tables.ducklake_metadata
+    rows = session.query(select(metadata.c.value).where(metadata.c.key == "data_path"))
+    return next((value for [value] in rows), None)
