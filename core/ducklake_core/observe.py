@@ -271,49 +271,6 @@ class CatalogBack(Event):
         return {"catalog": self.catalog, "attempt": self.attempt, "seconds": round(self.seconds, 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceDone(Event):
-    """A maintenance operation has done something to a table: files that it took away, and those in their place.
-
-    `table` None: to the lake as a whole.
-    """
-
-    line = "maintenance_done"
-    operation: str
-    table: str | None
-    files_before: int
-    files_after: int
-    bytes_before: int
-    bytes_after: int
-    rows: int
-    snapshot_id: int | None
-    seconds: float
-
-    def facts(self) -> Mapping[str, object]:
-        return {
-            "operation": self.operation,
-            "table": self.table,
-            "files_before": self.files_before,
-            "files_after": self.files_after,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "rows": self.rows,
-            "snapshot": self.snapshot_id,
-            "milliseconds": round(1000 * self.seconds, 1),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class TableNotMaintained(Event):
-    """A maintenance operation failed for one table; it goes on with the others."""
-
-    line = "table_not_maintained"
-    level = logging.WARNING
-    operation: str
-    table: str
-    error: BaseException | str
-
-
 # ---- what happens to feeds
 
 
