@@ -8,11 +8,13 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import CommitConflict
+from ducklake_core.maintenance.report import MaintenanceReport
 from ducklake_core.read.positions import RowPositions
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
 from tests.fixtures.faults import at_fault
 from tests.fixtures.histories import check_history, history_of
+from tests.fixtures.leases import WHEN_LEASES_HAVE_RUN_OUT
 from tests.fixtures.oracle import Oracle
 
 
@@ -115,11 +117,23 @@ def test_drop_meanwhile_is_reported(catalog: Catalog, lakes: tuple[Lake, Lake]) 
     assert stored_files(catalog) == before
 
 
-def test_two_merges_at_once_do_the_work_once(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
+def test_second_of_two_merges_yields(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
     lake, other = lakes
-    before = history_of(lake)
-    with at_fault("after_compaction_write", once(lambda: other.merge_adjacent_files("t"))):
+    yielded: list[MaintenanceReport] = []
+    with at_fault("after_compaction_write", once(lambda: yielded.append(other.merge_adjacent_files("t")))):
         [work] = lake.merge_adjacent_files("t").work
+
+    assert "another process maintains this lake" in yielded[0].held_back[0]
+    assert (yielded[0].work, work.files_before) == ((), 4)
+    check_lake(catalog)
+
+
+def test_two_merges_without_a_lease_do_the_work_once(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
+    lake, _ = lakes
+    before = history_of(lake)
+    with Lake.open(catalog.url, clock=WHEN_LEASES_HAVE_RUN_OUT) as other:
+        with at_fault("after_compaction_write", once(lambda: other.merge_adjacent_files("t"))):
+            [work] = lake.merge_adjacent_files("t").work
 
     assert (work.files_before, work.snapshot_id) == (0, None)
     assert kinds(lake).count("merge_adjacent") == 1
