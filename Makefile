@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-read bench-sink chaos-kafka fuzz mutants docs lock format clean
+.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-read bench-sink chaos-kafka fuzz mutants soak docs lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ fuzz: $(ENVIRONMENT) ## take new random walks and draw new examples, for long (F
 
 chaos-kafka: $(ENVIRONMENT) kafka-jars ## kill a job ten times, restart Kafka and PostgreSQL: 200,000 records, once each (CHAOS_SEED=12)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home CHAOS_SIZE=large $(BIN)/pytest tests/jobs/test_kafka_chaos.py $(ARGS)
+
+soak: $(ENVIRONMENT) ## make 20,000 commits beside flushes and maintenance, and see that the lake stays as fast (ARGS="--help")
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 mutants: $(ENVIRONMENT) ## take out one safeguard after another and see that a test notices (ARGS="sink- --jobs 2" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.mutants.run $(ARGS)

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ducklake_core.catalog.commit import CommitResult
+    from ducklake_core.catalog.maintenance_runs import MaintenanceRun
     from ducklake_core.errors import DuckLakeError
     from ducklake_core.feed.table_feed import TableFeed
     from ducklake_core.lake import Lake
+    from ducklake_core.maintenance.report import MaintenanceReport
     from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
     from ducklake_core.read.table import Table
     from ducklake_core.transaction import Transaction
@@ -32,6 +34,8 @@ __all__ = [
     "InlinedState",
     "Lake",
     "LedgerEntry",
+    "MaintenanceReport",
+    "MaintenanceRun",
     "Snapshot",
     "SortKey",
     "Table",
@@ -43,6 +47,8 @@ _MODULES = {
     "CommitResult": "catalog.commit",
     "DuckLakeError": "errors",
     "Lake": "lake",
+    "MaintenanceReport": "maintenance.report",
+    "MaintenanceRun": "catalog.maintenance_runs",
     "Table": "read.table",
     "TableFeed": "feed.table_feed",
     "Transaction": "transaction",

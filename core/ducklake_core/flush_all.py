@@ -29,7 +29,7 @@ def flush_all(lake: Lake, memory_bytes: int, keep: timedelta) -> FlushResult:
     """Flush all tables that may be; one that fails does not keep it from the rest. The first error is raised then."""
     result = FlushResult()
     failure: DuckLakeError | None = None
-    for name in _names_of_all(lake):
+    for name in tables_to_flush(lake):
         try:
             result = _flush_table(lake, name, memory_bytes, result)
         except ObjectNotFound:  # dropped or renamed since
@@ -57,7 +57,8 @@ def _drop_superseded(lake: Lake, keep: timedelta, result: FlushResult) -> FlushR
     return replace(result, dropped_tables=dropped)
 
 
-def _names_of_all(lake: Lake) -> list[str]:
+def tables_to_flush(lake: Lake) -> list[str]:
+    """Return the tables that may have something inlined, but those with the option `auto_compact` false."""
     definitions = lake.definitions()
     tables = [t for t in definitions.tables() if t.inlined_tables]
     return [quoted(t.schema_name, t.name) for t in tables if definitions.options_of(t).auto_compact]

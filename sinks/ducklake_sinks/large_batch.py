@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Transaction
-from ducklake_core.errors import InvalidInput
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
@@ -24,6 +22,7 @@ from ducklake_core.observe import Recorder
 from ducklake_sinks.dead_letters import RECORD_COLUMN
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.events import InvalidTextMet
+from ducklake_sinks.executor_python import refuse_missing_package
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.native_files import InvalidTextFound, can_write_natively, write_natively
 from ducklake_sinks.options import SinkOptions
@@ -155,14 +154,9 @@ def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]
     try:
         messages = to_arrow_types(frame, frame.schema).mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
     except PythonException as error:
-        missing = re.search(r"No module named '(ducklake_\w+|pyarrow|pandas)", str(error))
-        if missing is None:
-            refuse_unwritable(writer.storage, error)
-            raise
-        raise InvalidInput(
-            f"Spark's executors run a Python without '{missing.group(1)}': install ducklake-streaming there, or name "
-            "the Python that has it in the environment variable PYSPARK_PYTHON before Spark starts"
-        ) from error
+        refuse_missing_package(error)
+        refuse_unwritable(writer.storage, error)
+        raise
     return [pickle.loads(message) for message in messages.column(0).to_pylist()]  # noqa: S301 # our own tasks wrote it
 
 

@@ -54,6 +54,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> str:
         ["streams"],
         ["consumers"],
         ["flush", "--all"],
+        ["maintain", "all"],
+        ["maintain", "runs"],
     ],
     ids=" ".join,
 )

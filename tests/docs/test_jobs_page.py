@@ -18,7 +18,7 @@ def test_piece_of_a_job_file_can_be_part_of_one(block: str, tmp_path: Path) -> N
     (tmp_path / "orders.ddl").write_text("id bigint, amount double")
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "registry").write_text("hunter2\n")
-    (tmp_path / "job.toml").write_text(_completed(block))
+    (tmp_path / "job.toml").write_text(completed(block))
 
     found = load_job(tmp_path / "job.toml", {"LAKE_PASSWORD": "hunter2", "KAFKA_LOGIN": 'X password="hunter2";'})
 
@@ -26,7 +26,8 @@ def test_piece_of_a_job_file_can_be_part_of_one(block: str, tmp_path: Path) -> N
     assert "hunter2" not in repr(found)
 
 
-def _completed(block: str) -> str:
+def completed(block: str) -> str:
+    """Return a piece of a job file with what a whole one needs besides."""
     names = NAME.findall(block)
     name = names[0] if names else "orders"
     rest = {

@@ -137,10 +137,8 @@ class Compactor:
         if not groups:
             return Work(at.table.qualified_name)
         with WrittenFiles(self.storage) as written:
-            results = list(self.runner(partial(compact, self.storage), self._tasks(at, found, groups)))
-            all_done = [_Done(group, result) for group, result in zip(groups, results, strict=True)]
+            all_done = list(self._write(at, groups, self._tasks(at, found, groups), written))
             done = [one for one in all_done if one.result.error is None and one.result.skipped is None]
-            written.add(*(path for one in done for path in one.paths(at.table)))
             faults.at("after_compaction_write")
             snapshot, kept = self._commit(at, found, done, written) if done else (None, [])
         return _work(at, all_done, kept, snapshot, self.clock.seconds() - start)
@@ -149,6 +147,15 @@ class Compactor:
         return self.database.ask(lambda session: read_table_files(session, at.table, at.base.snapshot_id))
 
     # ---- writing
+
+    def _write(
+        self, at: TableAt, groups: Sequence[FileGroup], tasks: Sequence[CompactionTask], written: WrittenFiles
+    ) -> Iterator[_Done]:
+        """Do the tasks. The files of each are noted at once: a runner may be stopped before it has done them all."""
+        for group, result in zip(groups, self.runner(partial(compact, self.storage), tasks), strict=True):
+            done = _Done(group, result)
+            written.add(*done.paths(at.table))
+            yield done
 
     def _tasks(self, at: TableAt, found: TableFiles, groups: Sequence[FileGroup]) -> list[CompactionTask]:
         columns = {leaf.column_id for group in groups for leaf in _floats(found.columns_of(group[0]))}

@@ -72,9 +72,9 @@ def run_operation(
         with _lease(lake, operation) as other:
             found = report(act() if other is None else Done(held_back=(_yields_to(other),)))
     except DuckLakeError as error:
-        _record(lake, report(Done((Work(error=one_line(error)),))))
+        record_report(lake, report(Done((Work(error=one_line(error)),))))
         raise
-    _record(lake, found)
+    record_report(lake, found)
     return found
 
 
@@ -144,7 +144,7 @@ def _shown(time: datetime) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _record(lake: Maintained, report: MaintenanceReport) -> None:
+def record_report(lake: Maintained, report: MaintenanceReport) -> None:
     """Write the record of a run and tell the recorder; a catalog that does not take it does not undo what was done."""
     for work in report.work:
         _tell(lake, report, work)
@@ -165,9 +165,10 @@ def _tell(lake: Maintained, report: MaintenanceReport, work: Work) -> None:
 
 
 def runs_of(report: MaintenanceReport, run_id: str) -> list[MaintenanceRun]:
-    """Return the rows that the record of a report has."""
+    """Return the rows that the record of a report has: one for each table of which there is something to tell."""
     held_back = "; ".join(report.held_back) or None
-    return [_run_of(report, work, run_id, held_back) for work in report.work or (Work(),)]
+    telling = [work for work in report.work if work.skipped or work.error or _has_done(work)]
+    return [_run_of(report, work, run_id, held_back) for work in telling or (Work(),)]
 
 
 def _run_of(report: MaintenanceReport, work: Work, run_id: str, held_back: str | None) -> MaintenanceRun:

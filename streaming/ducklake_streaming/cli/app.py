@@ -22,6 +22,7 @@ from ducklake_streaming.cli import (
     dead_letters,
     demo,
     flush,
+    maintain,
     offsets,
     read,
     run,
@@ -48,9 +49,10 @@ COMMAND_MODULES = (  # in the order of the help
     offsets,
     dead_letters,
     flush,
+    maintain,
 )
 _WITHOUT_SPARK = frozenset(
-    {"changes", "consumers", "flush", "offsets", "read", "snapshots", "status", "streams", "tables"}
+    {"changes", "consumers", "flush", "maintain", "offsets", "read", "snapshots", "status", "streams", "tables"}
 )
 
 

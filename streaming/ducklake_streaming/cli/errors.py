@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     FENCED = 4  # another run has taken over the stream
     INTERRUPTED = 130  # by Ctrl-C, as a shell says it
     BROKEN_PIPE = 141  # nobody reads the output any more, likewise
+    TERMINATED = 143  # by SIGTERM, likewise
 
 
 class CommandError(Exception):

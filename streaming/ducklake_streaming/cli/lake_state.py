@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ducklake_streaming.cli import consumers, streams
+from ducklake_streaming.cli.maintenance_output import RUN_FIELDS, run_row
 from ducklake_streaming.cli.output import Field, Row
 from ducklake_streaming.cli.streams import StreamFacts, read_streams
 from ducklake_streaming.cli.values import shown_age, shown_count, shown_size, shown_time
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # What every table of dead letters has had from the beginning.
 _DEAD_LETTER_COLUMNS = ("stream", "batch_id", "table_name", "reason", "row", "quarantined_at")
+_RUNS = 10  # of maintenance: a run of all operations, and a few tables
 LAKE_FIELDS = (
     Field("catalog", "lake"),
     Field("data_path", "files under"),
@@ -61,7 +63,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
-    """A lake at one moment: itself, its streams, tables, consumers and dead letters."""
+    """A lake at one moment: itself, its streams, tables, consumers, dead letters and last maintenance."""
 
     lake: Row
     sections: tuple[Section, ...]
@@ -75,11 +77,13 @@ def read_state(lake: Lake, small_file_bytes: int, now: datetime) -> LakeState:
     kept = lake.tables_with_columns(_DEAD_LETTER_COLUMNS)
     dead_letters = [{"table": one.name, "rows": one.rows} for one in totals.tables if one.table_id in kept]
     readers = consumers.consumer_rows(lake, totals, now)
+    runs = [run_row(run) for run in lake.maintenance_runs(_RUNS)]
     sections = (
         Section("stream", "Streams", streams.FIELDS, [one.row(now) for one in found], "none has written to this lake"),
         Section("table", "Tables", TABLE_FIELDS, [_table_row(one, now) for one in totals.tables], "none"),
         Section("consumer", "Consumers of changes", consumers.FIELDS, readers, "none"),
         Section("dead_letters", "Dead letters", DEAD_LETTER_FIELDS, dead_letters, "no table for them"),
+        Section("maintenance", "Last maintenance", RUN_FIELDS, runs, "none was recorded"),
     )
     return LakeState(_lake_row(lake, totals, now), sections, found)
 

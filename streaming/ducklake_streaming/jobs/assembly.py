@@ -1,4 +1,7 @@
-"""Makes the parts of each pipeline: sink, decoder, writer, watch over its input, and how its query starts. Driver."""
+"""Makes the parts of each pipeline: sink, decoder, writer, watch over its input, and how its query starts. Driver.
+
+It also makes who maintains the lake beside them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ducklake_core import Lake
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import Recorder, Recorders
+from ducklake_core.retries import Patience
 from ducklake_sinks import DuckLakeSink
 from ducklake_streaming.formats.choose import make_decoder
 from ducklake_streaming.jobs.batch_gate import BatchGate
@@ -21,9 +26,11 @@ from ducklake_streaming.jobs.batch_writer import BatchWriter
 from ducklake_streaming.jobs.checkpoint import Checkpoint
 from ducklake_streaming.jobs.inputs import read_input, trigger_arguments
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
+from ducklake_streaming.jobs.maintainer import Maintainer
 from ducklake_streaming.jobs.settings import Job, KafkaInput
 from ducklake_streaming.jobs.supervisor import PipelineParts, Supervisor, WriteBatch
 from ducklake_streaming.kafka.events import ClusterNotWatched
+from ducklake_streaming.maintenance.spark_runner import choose_runner
 from ducklake_streaming.stopping import StopFlag
 
 
@@ -48,6 +55,24 @@ class Assembly:
         writer = partial(self._writer, name, sink, recorder)
         parts = PipelineParts(name, writer, partial(self._start, name), gate, self._watch(name, stop), self.recorder)
         return Supervisor(parts, stop, self.clock)
+
+    def begin_maintenance(self) -> Maintainer | None:
+        """Start who maintains the lake; None where the job does not ask for it. It ends before Spark does."""
+        settings = self.job.maintenance
+        if settings is None:
+            return None
+        stop = threading.Event()
+        runner = partial(choose_runner, self.spark, settings.executor_tasks)
+        maintainer = Maintainer(settings, partial(self._open_lake, stop), self.recorder, stop, runner)
+        self.stack.callback(maintainer.end)
+        maintainer.begin()
+        return maintainer
+
+    def _open_lake(self, stop: threading.Event) -> Lake:
+        catalog = self.job.catalog
+        patience = Patience(catalog.timeout.total_seconds(), stop.is_set)
+        schema = catalog.metadata_schema
+        return Lake.open(catalog.url, metadata_schema=schema, catalog_timeout=patience, recorder=self.recorder)
 
     def _writer(self, name: str, sink: DuckLakeSink, recorder: Recorder) -> BatchWriter:
         """Return what writes batches of a pipeline. Raises InvalidInput, and what a schema registry does."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ducklake_core.log_lines import is_worth_saying
 from ducklake_streaming.jobs.exit_codes import ExitCode, line_of_error
 from ducklake_streaming.kafka.events import StreamingEvent
 
@@ -74,3 +75,48 @@ class JobEnded(StreamingEvent):
 
     def facts(self) -> Mapping[str, object]:
         return {"exit_code": int(self.code), **({"failed": ",".join(self.failed)} if self.failed else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceHeldBack(StreamingEvent):
+    """An operation of maintenance did nothing, or not all: `reason` says who or what kept it from more."""
+
+    line = "maintenance_held_back"
+    operation: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrphansFound(StreamingEvent):
+    """Maintenance has counted files that no snapshot names, and left them."""
+
+    line = "orphans_found"
+    files: int
+    size_bytes: int
+
+    def facts(self) -> Mapping[str, object]:
+        return {"files": self.files, "bytes": self.size_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceFailed(StreamingEvent):
+    """A run of maintenance beside the pipelines has failed, or a part of it, so many times in a row.
+
+    Another run comes `next_seconds` later. It is said at first, and then ever less often.
+    """
+
+    line = "maintenance_failed"
+    reason: str
+    times: int
+    next_seconds: float
+
+    def severity(self) -> int:
+        return logging.ERROR if is_worth_saying(self.times) else logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceRecovered(StreamingEvent):
+    """A run of maintenance went well after some that had not."""
+
+    line = "maintenance_recovered"
+    after_failures: int

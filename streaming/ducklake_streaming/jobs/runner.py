@@ -20,6 +20,7 @@ from ducklake_streaming.jobs.events import JobEnded, JobStopping
 from ducklake_streaming.jobs.exit_codes import ExitCode
 from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.job_session import make_job_session
+from ducklake_streaming.jobs.maintainer import Maintainer
 from ducklake_streaming.jobs.settings import CatalogSettings
 from ducklake_streaming.jobs.supervisor import Supervisor
 from ducklake_streaming.stopping import JVM_GONE, StopFlag, flag_of_signals
@@ -44,7 +45,8 @@ def run_job(loaded: LoadedJob, recorder: Recorder | None = None, clock: Clock = 
         supervisors = [assembly.supervisor(name) for name in job.pipeline]
         for supervisor in supervisors:
             supervisor.begin()
-        _wait(supervisors, flag, recorder, clock, stops_together=job.job.on_failure == "stop")
+        maintainer = assembly.begin_maintenance()
+        _wait(supervisors, maintainer, flag, recorder, clock, stops_together=job.job.on_failure == "stop")
         return _end(supervisors, recorder)
 
 
@@ -77,9 +79,18 @@ def _stop(spark: SparkSession) -> None:
 
 
 def _wait(
-    supervisors: Sequence[Supervisor], flag: StopFlag, recorder: Recorder, clock: Clock, *, stops_together: bool
+    supervisors: Sequence[Supervisor],
+    maintainer: Maintainer | None,
+    flag: StopFlag,
+    recorder: Recorder,
+    clock: Clock,
+    *,
+    stops_together: bool,
 ) -> None:
-    """Wait until all pipelines have ended; a signal ends them, and so does one that fails, where that is told."""
+    """Wait until all pipelines have ended; a signal ends them, and so does one that fails, where that is told.
+
+    Maintenance is told to end with them, and is waited for later.
+    """
     is_stopping = False
     while any(one.is_running for one in supervisors):
         failed = next((one.name for one in supervisors if one.has_failed), None)
@@ -89,6 +100,8 @@ def _wait(
             recorder.record(JobStopping(reason))
             for one in supervisors:
                 one.stop()
+            if maintainer is not None:
+                maintainer.stop()
         clock.sleep(POLL_SECONDS)
 
 

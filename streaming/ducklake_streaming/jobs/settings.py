@@ -16,6 +16,7 @@ from ducklake_sinks.routes import route_key
 from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, Input, KafkaInput, RateInput
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.literal_secrets import literal_password_of_catalog
+from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
 from ducklake_streaming.jobs.sink_settings import RouteExpression, SinkSettings
 from ducklake_streaming.jobs.spark_settings import AppName, Master, SparkOptions
 from ducklake_streaming.jobs.sql_texts import Query
@@ -29,6 +30,7 @@ __all__ = [
     "Job",
     "JobOptions",
     "KafkaInput",
+    "MaintenanceSettings",
     "Pipeline",
     "RateInput",
     "RouteExpression",
@@ -133,6 +135,7 @@ class Job(Keys):
     catalog: CatalogSettings = setting("the lake that every pipeline writes to, by its url")
     spark: SparkSettings = setting("how Spark is started", default=SparkSettings())
     job: JobOptions = setting("the process", default=JobOptions())
+    maintenance: MaintenanceSettings | None = setting("what keeps the lake fast meanwhile", default=None)
     pipeline: Mapping[Text, Pipeline] = setting("what runs: a table [pipeline.NAME] for each pipeline")
 
     @classmethod
