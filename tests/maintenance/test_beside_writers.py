@@ -131,9 +131,11 @@ def test_second_of_two_merges_yields(catalog: Catalog, lakes: tuple[Lake, Lake])
 def test_two_merges_without_a_lease_do_the_work_once(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
     lake, _ = lakes
     before = history_of(lake)
-    with Lake.open(catalog.url, clock=WHEN_LEASES_HAVE_RUN_OUT) as other:
-        with at_fault("after_compaction_write", once(lambda: other.merge_adjacent_files("t"))):
-            [work] = lake.merge_adjacent_files("t").work
+    with (
+        Lake.open(catalog.url, clock=WHEN_LEASES_HAVE_RUN_OUT) as other,
+        at_fault("after_compaction_write", once(lambda: other.merge_adjacent_files("t"))),
+    ):
+        [work] = lake.merge_adjacent_files("t").work
 
     assert (work.files_before, work.snapshot_id) == (0, None)
     assert kinds(lake).count("merge_adjacent") == 1
