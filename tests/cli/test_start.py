@@ -93,7 +93,7 @@ def test_spark_finds_pandas_in_a_process_that_runs_it() -> None:
 
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [(["st"], ["status", "streams"]), (["read", "t"], ["t"]), (["read", "main."], ["main.t"]), (["read", "no"], [])],
+    [(["st"], ["status", "streams"]), (["read", "t"], ["t"]), (["read", "main.t"], ["main.t"]), (["read", "no"], [])],
     ids=str,
 )
 def test_the_shell_completes_commands_and_tables(words: list[str], completed: list[str], catalog: str) -> None:
