@@ -50,7 +50,7 @@ COMMAND_MODULES = (  # in the order of the help
     flush,
 )
 _WITHOUT_SPARK = frozenset(
-    {"changes", "consumers", "flush", "offsets", "read", "snapshots", "status", "streams", "tables"}
+    {"changes", "consumers", "dead-letters", "flush", "offsets", "read", "snapshots", "status", "streams", "tables"}
 )
 
 
@@ -80,7 +80,7 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Without arguments it is that of the process."""
-    if arguments is None and _WITHOUT_SPARK & set(sys.argv[1:2]):
+    if arguments is None and _needs_no_spark(sys.argv[1:]):
         leave_out_pandas()
     try:
         code = app(args=arguments, prog_name=PROGRAM, standalone_mode=False)
@@ -88,6 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM}: {message_of(error)}", file=sys.stderr)
         return exit_code_of(error)
     return int(code or ExitCode.OK)
+
+
+def _needs_no_spark(arguments: Sequence[str]) -> bool:
+    return bool(_WITHOUT_SPARK & set(arguments[:1])) and arguments[:2] != ["dead-letters", "replay"]
 
 
 @app.callback(invoke_without_command=True)
