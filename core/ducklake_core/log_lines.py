@@ -88,8 +88,13 @@ def one_line(error: BaseException) -> str:
 
 
 def _telling_line(text: str) -> str:
-    """Return the first line; of a text with a Python traceback, as Spark's errors of tasks are, what that ends with."""
+    """Return the first line; of a text with a Python traceback, as Spark's errors of tasks are, what that ends with.
+
+    Of an error of Java, by Py4J, the first line says only which call it was of.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling ") and lines[1].startswith(": "):
+        lines = [lines[1].removeprefix(": "), *lines[2:]]
     traces = [number for number, line in enumerate(lines) if line.lstrip().startswith("Traceback (most recent")]
     ends = [line for line in lines[traces[-1] + 1 :] if not line[0].isspace()] if traces else []
     return next(iter(ends or lines), "").strip()

@@ -61,13 +61,14 @@ class RowWriter:
         fill_missing: bool = False,
         inline_rows: int | None = None,
         inline_bytes: int = INLINE_BYTES,
+        row_ids: np.ndarray | None = None,
     ) -> None:
         """Add rows: few of them as catalog rows, more as files. `inline_rows` None: the table's own limit."""
         table = pending.table
         rows = conform(data, table.columns, table.qualified_name, fill_missing=fill_missing)
         if rows.num_rows:
             row_limit = pending.options.row_limit if inline_rows is None else inline_rows
-            self.add(pending, rows, None, row_limit, inline_bytes)
+            self.add(pending, rows, row_ids, row_limit, inline_bytes)
 
     def write_added(self, pending: PendingTable) -> int:
         """Write the rows that were to be inlined to files instead; return how many there were."""

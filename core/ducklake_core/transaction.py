@@ -163,11 +163,13 @@ class Transaction:
         fill_missing: bool = False,
         inline_rows: int | None = None,
         inline_bytes: int = INLINE_BYTES,
+        row_ids: Sequence[int] | None = None,
     ) -> None:
         """Add rows: Arrow data, or anything `pyarrow.table` takes. Missing columns are an error unless filled.
 
         Up to `inline_rows` rows are kept in the catalog, where that can be; None: up to the table's own limit. Rows
         that would make more than `inline_bytes` of the transaction's for the table, as Arrow has them, go to files.
+        `row_ids`: they are new versions of rows that `end_rows` has ended, and keep their ids.
         """
         self._rows.append(
             self._table(table),
@@ -175,6 +177,7 @@ class Transaction:
             fill_missing=fill_missing,
             inline_rows=inline_rows,
             inline_bytes=inline_bytes,
+            row_ids=None if row_ids is None else np.asarray(row_ids, dtype=np.int64),
         )
 
     def append_files(self, table: str, files: Sequence[NewDataFile], *, lent: bool = False) -> None:

@@ -306,6 +306,21 @@ def test_status_shows_everything_of_a_lake(lake: Lake, shown: Shown) -> None:
     assert [row["small_files"] for row in shown.json("status", "--small-file", "1") if "small_files" in row] == [0, 0]
 
 
+@pytest.mark.usefixtures("lake")
+def test_status_of_a_job_is_of_its_lake_whatever_the_environment_names(shown: Shown, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/other.sqlite"
+    with Lake.create(url, f"{tmp_path}/other/") as other:
+        other.create_table("of_the_job", {"id": "int64"})
+    job = tmp_path / "job.toml"
+    job.write_text(
+        f'[catalog]\nurl = "{url}"\n[pipeline.p]\ncheckpoint = "c"\ninput.kind = "rate"\nsink.table = "of_the_job"\n'
+    )
+
+    found = shown.json("status", "--job", str(job))
+
+    assert [row["table"] for row in found if row["kind"] == "table"] == ["main.of_the_job"]
+
+
 def test_status_of_a_lake_without_a_sink_makes_no_ledger(catalog: Catalog, oracle: Oracle, shown: Shown) -> None:
     oracle.attach(catalog.attach, data_path=catalog.data_path)
     oracle.execute("CREATE TABLE t AS SELECT range AS i FROM range(1000)")

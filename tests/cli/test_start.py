@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
+from ducklake_sinks.dead_letters import DEAD_LETTER_SCHEMA
 
 HEAVY = {"pyspark", "pandas", "confluent_kafka", "duckdb", "py4j"}
 PROBE = """
@@ -38,6 +39,10 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> str:
         table = pa.table({"i": range(100), "s": ["x"] * 100, "ts": pa.array(range(100), pa.timestamp("ns"))})
         lake.append("t", table)
         lake.append("t", table.slice(0, 2))
+        lake.create_table("dead", DEAD_LETTER_SCHEMA)
+        letters = pa.Table.from_pylist([{"reason": "why", "value": b"x"}], DEAD_LETTER_SCHEMA)
+        with lake.transaction(extra_info='{"stream": "s", "offsets": [{"t": {"0": 1}}]}') as tx:
+            tx.append("dead", letters)
     return url
 
 
@@ -53,6 +58,9 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> str:
         ["changes", "t"],
         ["streams"],
         ["consumers"],
+        ["offsets", "s"],
+        ["dead-letters", "list"],
+        ["dead-letters", "show", "0"],
         ["flush", "--all"],
         ["maintain", "all"],
         ["maintain", "runs"],
@@ -87,7 +95,7 @@ def test_spark_finds_pandas_in_a_process_that_runs_it() -> None:
 
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [(["st"], ["status", "streams"]), (["read", "t"], ["t"]), (["read", "main."], ["main.t"]), (["read", "no"], [])],
+    [(["st"], ["status", "streams"]), (["read", "t"], ["t"]), (["read", "main.t"], ["main.t"]), (["read", "no"], [])],
     ids=str,
 )
 def test_the_shell_completes_commands_and_tables(words: list[str], completed: list[str], catalog: str) -> None:

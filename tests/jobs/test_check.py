@@ -41,6 +41,12 @@ def files_of(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if "jars" not in path.parts}
 
 
+def by_pattern(folder: JobFolder, kafka: Kafka, pattern: str) -> dict[str, Any]:  # Any: see JobFolder
+    """Return an input from the topics that match."""
+    named = folder.kafka(kafka, "none", topic_pattern=pattern)
+    return {key: value for key, value in named.items() if key != "topics"}
+
+
 def test_a_job_that_can_run_is_all_ok_and_nothing_is_made(
     check: Check, job_folder: JobFolder, kafka: Kafka, topic: str
 ) -> None:
@@ -49,7 +55,7 @@ def test_a_job_that_can_run_is_all_ok_and_nothing_is_made(
     job_folder.write(
         {
             "a": job_folder.pipeline("a", job_folder.kafka(kafka, topic)),
-            "b": job_folder.pipeline("b", {**job_folder.kafka(kafka, topic), "topics": [], "topic_pattern": "topic.*"}),
+            "b": job_folder.pipeline("b", by_pattern(job_folder, kafka, "topic.*")),
             "c": job_folder.pipeline("c", files),
         }
     )
@@ -76,11 +82,12 @@ def test_every_broken_part_is_told_and_none_hides_another(
     unread = {"kind": "files", "path": f"{folder}/nowhere", "format": "text"}
     pipelines = {
         "missing": job_folder.pipeline("missing", job_folder.kafka(kafka, "no-such-topic")),
-        "pattern": job_folder.pipeline(
-            "pattern", {**job_folder.kafka(kafka, topic), "topics": [], "topic_pattern": "nothing.*"}
-        ),
+        "pattern": job_folder.pipeline("pattern", by_pattern(job_folder, kafka, "nothing.*")),
         "away": {**job_folder.pipeline("away", away), "checkpoint": f"{folder}/file/checkpoint"},
         "java": job_folder.pipeline("java", job_folder.kafka(kafka, topic, options=java_only)),
+        "letters": job_folder.pipeline(
+            "letters", job_folder.kafka(kafka, topic, dead_letter_topic="no-such"), on_bad_row="quarantine"
+        ),
         "files": job_folder.pipeline("files", unread),
         "feed": job_folder.pipeline("feed", {"kind": "ducklake", "table": "main.not_there"}),
     }
@@ -91,7 +98,7 @@ def test_every_broken_part_is_told_and_none_hides_another(
     code, results = check(job_folder)
 
     found = wrong(results)
-    assert code == 1
+    assert code == 1, results
     assert {name for name in results if name not in found} == {
         "file",
         "catalog",
@@ -106,6 +113,7 @@ def test_every_broken_part_is_told_and_none_hides_another(
         "away: topics": "Connection refused",
         "away: checkpoint": "let this user write there, or name another folder",
         "java: topics": "kafka.ssl.truststore.location: Spark's Kafka client understands this, ours",
+        "letters: topics": "there is no topic 'no-such' for dead letters",
         "files: files": "there is no folder",
         "feed: table": "not_there",
     }.items():
@@ -134,13 +142,17 @@ def guarded() -> Any:  # Any: a generator, by pytest
     ],
 )
 def test_a_catalog_that_does_not_let_us_in_or_write_is_told(
-    check: Check, job_folder: JobFolder, guarded: PostgresServer, user: str, said: str | None
+    check: Check,
+    job_folder: JobFolder,
+    guarded: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    user: str,
+    said: str | None,
 ) -> None:
     database = guarded.create_database()
     Lake.create(database.url, f"{job_folder.folder}/data/").close()
-    job_folder.write(
-        {"p": job_folder.pipeline("p", {"kind": "rate"})}, catalog={"url": database.url.replace("lake@", user)}
-    )
+    monkeypatch.setenv("LAKE_URL", database.url.replace("lake@", user))
+    job_folder.write({"p": job_folder.pipeline("p", {"kind": "rate"})}, catalog={"url": "${env:LAKE_URL}"})
 
     code, results = check(job_folder)
 

@@ -43,6 +43,12 @@ def written(spark: SparkSession, catalog: Catalog, make_writer: MakeWriter) -> C
     return catalog
 
 
+def letter_ids(lake: Lake) -> dict[int, int]:
+    """Return the id of each letter, by its offset."""
+    letters = ALL.read(lake, DEAD)
+    return dict(zip(letters.column("offset").to_pylist(), letters.column("id").to_pylist(), strict=True))
+
+
 def state(oracle: Oracle, catalog: Catalog) -> tuple[list[Any], list[Any]]:
     """Return the ids, and of each letter whether it was replayed and why it is there."""
     oracle.attach(catalog.attach)
@@ -59,11 +65,12 @@ def test_letters_go_in_once_and_those_that_fail_again_stay(
     with replaying(written) as (again, lake):
         if is_flushed:
             lake.flush_inlined()
-        before = len(lake.snapshots())
+        before, named = len(lake.snapshots()), letter_ids(lake)
 
         first = again.run(lake, ALL, lambda: spark)
         after = len(lake.snapshots())
         second = again.run(lake, ALL, lambda: spark)
+        assert letter_ids(lake) == named
 
     assert (first, second) == (ReplayResult(2, 1), ReplayResult(0, 0))
     assert after == before + 1

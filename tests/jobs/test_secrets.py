@@ -19,7 +19,7 @@ from tests.fixtures.kafka import Kafka, Record
 from tests.fixtures.postgres import PostgresServer, run_postgres
 from tests.fixtures.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CATALOG, SASL, REGISTRY = SECRETS = ("planted-of-the-catalog", "planted-of-sasl", "planted-of-the-registry")
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -11,7 +11,7 @@ from tests.fixtures.kafka import Kafka, Record
 from tests.fixtures.registered import avro, header, record
 from tests.fixtures.registry import Registry
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PASSWORD = "open-sesame-4711"  # noqa: S105 # planted, to be found nowhere
 V1 = record(("id", "int"), ("amount", "float"))

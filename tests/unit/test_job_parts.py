@@ -167,3 +167,18 @@ def test_what_is_logged_has_no_secrets(tmp_path: Path, monkeypatch: pytest.Monke
     assert "a line with ***" in text
     assert "ValueError: refused: ***" in text
     assert "planted" not in text
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_stacks_of_calls_to_a_jvm_that_has_ended_are_shown_only_where_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, verbose: bool
+) -> None:
+    root = logging.RootLogger(logging.WARNING)
+    monkeypatch.setattr(logging, "root", root)
+    start_logging(Redactor([]), verbose=verbose)
+
+    for file in ("/lib/py4j/java_gateway.py", "/lib/other.py"):
+        root.handle(logging.LogRecord("root", logging.ERROR, file, 1, "a line of %s", (file,), None))
+
+    lines = capsys.readouterr().err.splitlines()
+    assert ["py4j" in line for line in lines] == ([True, False] if verbose else [False])

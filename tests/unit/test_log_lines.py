@@ -70,3 +70,9 @@ def test_an_error_of_a_task_is_told_by_what_its_traceback_ends_with() -> None:
     )
 
     assert one_line(RuntimeError(text)) == "RuntimeError: errors.SchemaMismatch: no column"
+
+
+def test_an_error_of_java_is_told_by_what_java_says() -> None:
+    text = "An error occurred while calling o43.create.\n: java.io.IOException: no room\n\tat org.apache.hadoop.fs\n"
+
+    assert one_line(RuntimeError(text)) == "RuntimeError: java.io.IOException: no room"

@@ -1,6 +1,7 @@
 """Which offsets are in which snapshot: asked of a real lake, by the functions and by the command line."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,10 @@ def test_the_command_tells_the_offsets_of_a_stream_or_of_a_table(
 def test_the_command_finds_the_snapshot_of_an_offset(catalog: str, capsys: pytest.CaptureFixture[str]) -> None:
     [found] = rows(catalog, capsys, "orders", "--partition", "0", "--offset", "7")
 
-    assert (found["snapshot"], found["batch"], found["topic"], found["is_exact"]) == (4, 1, "t", True)
+    assert (found["snapshot"], found["batch_id"], found["topic"], found["is_exact"]) == (4, 1, "t", True)
+    assert main(["offsets", "orders", "--partition", "0", "--offset", "7", "--catalog", catalog]) == 0
+    [_, line] = capsys.readouterr().out.splitlines()
+    assert re.search(r"  yes +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$", line.rstrip())
 
 
 @pytest.mark.parametrize(

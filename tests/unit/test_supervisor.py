@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from ducklake_core.errors import CatalogUnavailable, SchemaMismatch, StreamFenced
 from ducklake_core.observe import Event
@@ -91,6 +92,14 @@ def test_a_query_that_failed_for_want_of_a_broker_begins_again_and_another_does_
 
     assert life.run() is ExitCode.FAILED
     assert life.kinds == [PipelineStarted, PipelineRestarted, PipelineStarted, PipelineFailed]
+
+
+def test_a_query_whose_python_was_too_slow_to_start_begins_again() -> None:
+    late = StreamingQueryException("Python worker failed to connect back.")
+    life = Life([FakeQuery(late), FakeQuery()])
+
+    assert life.run() is ExitCode.ENDED
+    assert life.kinds == [PipelineStarted, PipelineRestarted, PipelineStarted, PipelineEnded]
 
 
 def test_a_cluster_that_refuses_us_keeps_no_query_from_running() -> None:

@@ -25,8 +25,8 @@ Place: TypeAlias = tuple[str, int, int]  # topic, partition, offset
 class ReplayMode(AppendMode):
     """Adds the rows of some letters. Those that fail again keep their letter, with the new reason.
 
-    `ids`: the row ids of the letters, which stay the same however often their table is flushed. In each attempt their
-    versions of before are looked for and ended: another who feeds in the same letters meanwhile gets a conflict.
+    `ids`: the row ids of the letters, which they keep, here and however often their table is flushed. In each attempt
+    their versions of before are looked for and ended: another who feeds in the same letters meanwhile gets a conflict.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ReplayMode(AppendMode):
         core.end_rows(table, positions, core.base.snapshot_id)
         letters = [_renewed(letter, self._failed.get(_place(letter)), self._at) for letter in self._letters.to_pylist()]
         rows = pa.Table.from_pylist(letters, self._letters.schema)
-        core.append(table, rows, inline_rows=self._options.inline_rows)
+        core.append(table, rows, inline_rows=self._options.inline_rows, row_ids=self._ids)
 
 
 def _place(letter: dict[str, Any]) -> Place:  # Any: columns of a letter

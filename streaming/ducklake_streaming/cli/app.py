@@ -52,7 +52,19 @@ COMMAND_MODULES = (  # in the order of the help
     maintain,
 )
 _WITHOUT_SPARK = frozenset(
-    {"changes", "consumers", "flush", "maintain", "offsets", "read", "snapshots", "status", "streams", "tables"}
+    {
+        "changes",
+        "consumers",
+        "dead-letters",
+        "flush",
+        "maintain",
+        "offsets",
+        "read",
+        "snapshots",
+        "status",
+        "streams",
+        "tables",
+    }
 )
 
 
@@ -82,7 +94,7 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Without arguments it is that of the process."""
-    if arguments is None and _WITHOUT_SPARK & set(sys.argv[1:2]):
+    if arguments is None and _needs_no_spark(sys.argv[1:]):
         leave_out_pandas()
     try:
         code = app(args=arguments, prog_name=PROGRAM, standalone_mode=False)
@@ -90,6 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM}: {message_of(error)}", file=sys.stderr)
         return exit_code_of(error)
     return int(code or ExitCode.OK)
+
+
+def _needs_no_spark(arguments: Sequence[str]) -> bool:
+    return bool(_WITHOUT_SPARK & set(arguments[:1])) and arguments[:2] != ["dead-letters", "replay"]
 
 
 @app.callback(invoke_without_command=True)

@@ -10,7 +10,7 @@ import typer
 from ducklake_streaming.cli.errors import CommandError, ExitCode
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, add_lake_group
 from ducklake_streaming.cli.output import Field, Row
-from ducklake_streaming.cli.values import shown_age, shown_count
+from ducklake_streaming.cli.values import shown_age, shown_count, shown_flag
 
 if TYPE_CHECKING:
     from ducklake_core import Lake
@@ -22,7 +22,7 @@ FIELDS = (
     Field("snapshot", "has read", is_number=True),
     Field("lag_snapshots", "behind", shown_count, is_number=True),
     Field("age_seconds", "heard of", shown_age, is_number=True),
-    Field("expired", "expired", lambda expired: "yes" if expired else "no"),
+    Field("expired", "expired", shown_flag),
 )
 _WARNING = """\
 Consumer '{name}' has read up to snapshot {snapshot}. Forgetting it lets snapshots expire that it has not read: if it

@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from datetime import datetime
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ducklake_streaming.cli.errors import CommandError, ExitCode
-from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
+from ducklake_streaming.cli.errors import CommandError, ExitCode, exit_code_of
+from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, add_lake_group
 from ducklake_streaming.cli.output import Field, Output
 from ducklake_streaming.cli.run import JobFile
+from ducklake_streaming.cli.values import parse_since, shown_time
 
 if TYPE_CHECKING:
     from ducklake_core import Lake
+    from ducklake_streaming.jobs.job_file import LoadedJob
     from ducklake_streaming.jobs.letter_filter import LetterFilter
-    from ducklake_streaming.jobs.replay import LetterReplay
 
 FIELDS = (
     Field("table", "table"),
     Field("id", "id", is_number=True),
-    Field("quarantined_at", "quarantined at"),
+    Field("quarantined_at", "quarantined at", shown_time),
     Field("stream", "stream"),
     Field("topic", "topic"),
     Field("partition", "partition", is_number=True),
     Field("offset", "offset", is_number=True),
-    Field("replayed_at", "replayed at"),
+    Field("replayed_at", "replayed at", shown_time),
     Field("reason", "reason"),
 )
 _LISTED = tuple(field.key for field in FIELDS)
 Reason = Annotated[str | None, typer.Option(help="Only letters whose reason is LIKE this: '%amount%'.")]
 Topic = Annotated[str | None, typer.Option(help="Only letters of records of this topic.")]
-Since = Annotated[datetime | None, typer.Option(help="Only letters that are not older than this (UTC).")]
+Since = Annotated[str | None, typer.Option(help="Only letters since a time, or since so long ago, as 1h.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many, the oldest first.")]
 LetterTable = Annotated[str | None, typer.Option("--table", help="The table of the letters; by default all there are.")]
 Ids = Annotated[list[int] | None, typer.Argument(help="Ids of letters, as `list` shows them; by default all.")]
@@ -43,11 +44,11 @@ SomeIds = Annotated[list[int], typer.Argument(help="Ids of letters, as `list` sh
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Look at what could not be stored, and feed it in again.", no_args_is_help=True)
+    explanation = "Look at what could not be stored, and feed it in again."
+    group = add_lake_group(app, "dead-letters", explanation, list_letters)
     add_lake_command(group, "list", list_letters)
     add_lake_command(group, "show", show_letters)
     group.command("replay")(replay)
-    app.add_typer(group, name="dead-letters")
 
 
 def list_letters(
@@ -107,30 +108,38 @@ def replay(  # noqa: PLR0913 # each is a choice that users make, by name
 
     Example: `ducklake-stream dead-letters replay job.toml --reason '%no bigint%'`
     """
-    from ducklake_streaming.jobs.job_file import load_job  # noqa: PLC0415 # it imports what jobs need
+    from ducklake_streaming.jobs.exit_codes import line_of_error  # noqa: PLC0415 # it imports what jobs need
+    from ducklake_streaming.jobs.job_file import load_job  # noqa: PLC0415 # likewise
 
     loaded = load_job(file)
     name = _pipeline(list(loaded.job.pipeline), pipeline, file)
     which, output = _filter(reason, topic, since, limit, ids or ()), Output(as_json=as_json)
-    from ducklake_streaming.jobs.replay import LetterReplay  # noqa: PLC0415 # it imports Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415 # a command without Spark does without it
 
-    again = LetterReplay(loaded.job, name)
+    from ducklake_core.errors import DuckLakeError  # noqa: PLC0415 # see `_filter`
+
     try:
-        _run(again, loaded.job, which, output, dry_run=dry_run)
-    finally:
-        again.close()
+        _run(loaded, name, which, output, dry_run=dry_run)
+    except (DuckLakeError, PySparkException) as error:
+        raise CommandError(loaded.redactor.redact(line_of_error(error)), exit_code_of(error)) from error
 
 
-def _run(again: LetterReplay, job: Any, which: LetterFilter, output: Output, *, dry_run: bool) -> None:  # Any: a Job
+def _run(loaded: LoadedJob, name: str, which: LetterFilter, output: Output, *, dry_run: bool) -> None:
     from ducklake_core import Lake  # noqa: PLC0415 # see `_filter`
+    from ducklake_streaming.jobs.job_logs import start_logging  # noqa: PLC0415 # see `replay`
     from ducklake_streaming.jobs.job_session import make_job_session  # noqa: PLC0415 # it imports Spark
+    from ducklake_streaming.jobs.replay import LetterReplay  # noqa: PLC0415 # likewise
 
-    catalog = job.catalog
-    with Lake.open(catalog.url, metadata_schema=catalog.metadata_schema, catalog_timeout=catalog.timeout) as lake:
+    job, catalog = loaded.job, loaded.job.catalog
+    with (
+        closing(LetterReplay(job, name)) as again,
+        Lake.open(catalog.url, metadata_schema=catalog.metadata_schema, catalog_timeout=catalog.timeout) as lake,
+    ):
         if dry_run:
             rows = [{"table": again.table, **letter} for letter in again.find(lake, which).to_pylist()]
             output.show(FIELDS, [{key: row.get(key) for key in _LISTED} for row in rows], empty="no dead letters")
             return
+        start_logging(loaded.redactor)
         result = again.run(lake, which, lambda: make_job_session(job))
     fields = (Field("replayed", "replayed", is_number=True), Field("failed", "failed again", is_number=True))
     output.show(fields, [{"replayed": result.replayed, "failed": result.failed}])
@@ -153,13 +162,13 @@ def _tables(lake: Lake, named: str | None) -> list[str]:
 def _filter(
     reason: str | None = None,
     topic: str | None = None,
-    since: datetime | None = None,
+    since: str | None = None,
     limit: int | None = None,
     ids: Any = (),  # Any: typer gives a list
 ) -> LetterFilter:
     from ducklake_streaming.jobs.letter_filter import LetterFilter  # noqa: PLC0415 # it imports PyArrow
 
-    return LetterFilter(reason=reason, topic=topic, since=since, limit=limit, ids=ids)
+    return LetterFilter(reason=reason, topic=topic, since=parse_since(since), limit=limit, ids=ids)
 
 
 def _show(output: Output, letter: Mapping[str, Any]) -> None:  # Any: columns of a letter

@@ -81,10 +81,15 @@ def add_lake_group(app: typer.Typer, name: str, explanation: str, default: Calla
 def _refuse_options(context: typer.Context, command: str) -> None:
     """Refuse options before a command of a group: it would not hear of them, and take another lake perhaps."""
     for name in _SHARED:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if is_on_command_line(context, name):
             option = "--json" if name == "as_json" else f"--{name.replace('_', '-')}"
             raise CommandError(f"write {option} after '{command}', not before it", ExitCode.USAGE)
+
+
+def is_on_command_line(context: typer.Context, name: str) -> bool:
+    """Tell whether a parameter was typed: it is neither the default nor of the environment."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _with_lake(command: Callable[..., None]) -> Callable[..., None]:

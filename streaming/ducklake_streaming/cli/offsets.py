@@ -9,6 +9,7 @@ import typer
 from ducklake_streaming.cli.errors import CommandError, ExitCode
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
 from ducklake_streaming.cli.output import Field, Row
+from ducklake_streaming.cli.values import shown_flag, shown_time
 
 if TYPE_CHECKING:
     from ducklake_core import Lake
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 PLACE = (
     Field("stream", "stream"),
     Field("snapshot", "snapshot", is_number=True),
-    Field("batch", "batch", is_number=True),
+    Field("batch_id", "batch", is_number=True),
     Field("topic", "topic"),
     Field("partition", "partition", is_number=True),
 )
 HELD = (*PLACE, Field("from_offset", "batch from", is_number=True), Field("next_offset", "next", is_number=True))
-FOUND = (*PLACE, Field("offset", "offset", is_number=True), Field("is_exact", "exact"), Field("time", "time"))
+FOUND = (
+    *PLACE,
+    Field("offset", "offset", is_number=True),
+    Field("is_exact", "exact", shown_flag),
+    Field("time", "time", shown_time),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -41,8 +47,9 @@ def offsets(
 ) -> None:
     """Show which Kafka offsets are in the lake, or in which snapshot one is.
 
-    All offsets before `next` are in the snapshot; those from `batch from` on came with it. A name that a stream and a
-    table have is the stream's: `main.orders` is always a table.
+    All offsets before `next` are in the snapshot; those from `batch from` on came with it. Of the first batch that is
+    there still nobody knows where it began: `exact` is no. A name that a stream and a table have is the stream's:
+    `main.orders` is always a table.
 
     Example: `ducklake-stream offsets orders --at 41`
 
@@ -122,7 +129,7 @@ def _place_row(epoch: EpochOffsets, place: tuple[str, int]) -> dict[str, object]
     return {
         "stream": epoch.stream,
         "snapshot": epoch.snapshot_id,
-        "batch": epoch.batch_id,
+        "batch_id": epoch.batch_id,
         "topic": place[0],
         "partition": place[1],
     }

@@ -11,7 +11,7 @@ import typer
 
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
 from ducklake_streaming.cli.output import Field, Row
-from ducklake_streaming.cli.values import parse_moment, shown_age, shown_time
+from ducklake_streaming.cli.values import parse_since, shown_age, shown_time
 
 if TYPE_CHECKING:
     from ducklake_core import Snapshot
@@ -44,9 +44,7 @@ def snapshots(
 
     Example: `ducklake-stream snapshots --since 1h --limit 100`
     """
-    moment = parse_moment(since, access.clock.now())
-    if isinstance(moment, int):
-        raise typer.BadParameter("write a time, or a time ago such as 1h", param_hint="--since")
+    moment = parse_since(since, access.clock.now())
     with access.lake() as lake:
         found, names = lake.snapshots(moment, limit), lake.object_names()
     now = access.clock.now()

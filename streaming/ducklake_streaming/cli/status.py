@@ -13,7 +13,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
+from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, is_on_command_line
 from ducklake_streaming.cli.lake_state import LAG_FIELDS, LAKE_FIELDS, LakeState, Section, json_rows, read_state
 from ducklake_streaming.cli.output import facts_table, json_line, make_screen, make_table
 
@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def status(
     access: LakeAccess,
+    context: typer.Context,
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds from one look to the next, with --watch.")] = 2.0,
@@ -45,7 +46,7 @@ def status(
     """
     small_bytes = _size(small_file)
     loaded = None if job is None else _load(job)
-    named = access if loaded is None else _lake_of(loaded, access)
+    named = access if loaded is None or is_on_command_line(context, "catalog") else _lake_of(loaded, access)
     with named.lake() as lake:
 
         def look() -> LakeState:
@@ -127,8 +128,6 @@ def _load(job: Path) -> LoadedJob:
 
 
 def _lake_of(loaded: LoadedJob, access: LakeAccess) -> LakeAccess:
-    """Return the lake of a job file, unless one is named by --catalog or the environment."""
-    if access.catalog:
-        return access
+    """Return the lake of a job file."""
     catalog = loaded.job.catalog
     return replace(access, catalog=catalog.url, metadata_schema=catalog.metadata_schema)

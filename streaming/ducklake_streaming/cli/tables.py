@@ -10,7 +10,7 @@ import typer
 from ducklake_streaming.cli.completion import complete_table
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
 from ducklake_streaming.cli.output import Field, Row
-from ducklake_streaming.cli.values import shown_count, shown_size
+from ducklake_streaming.cli.values import shown_count, shown_flag, shown_size
 
 if TYPE_CHECKING:
     from ducklake_core import Table
@@ -26,7 +26,7 @@ FIELDS = (
 COLUMN_FIELDS = (
     Field("column", "column"),
     Field("type", "type"),
-    Field("nulls", "nulls", lambda allowed: "yes" if allowed else "no"),
+    Field("nulls", "nulls", shown_flag),
     Field("comment", "comment"),
 )
 

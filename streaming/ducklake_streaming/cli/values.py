@@ -51,6 +51,11 @@ def shown_age(seconds: float | None) -> str:
     return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count or len(parts) - first == 1)
 
 
+def shown_flag(value: object) -> str:
+    """Return yes or no."""
+    return "yes" if value else "no"
+
+
 def parse_moment(text: str | None, now: datetime | None = None) -> int | datetime | None:
     """Return the snapshot id or the time that an option names; raise `typer.BadParameter`.
 
@@ -65,6 +70,14 @@ def parse_moment(text: str | None, now: datetime | None = None) -> int | datetim
     except ValueError:
         return (now or utc_now()) - _ago(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def parse_since(text: str | None, now: datetime | None = None) -> datetime | None:
+    """Return the time that `--since` names; raise `typer.BadParameter`."""
+    found = parse_moment(text, now)
+    if isinstance(found, int):
+        raise typer.BadParameter("write a time, or a time ago such as 1h", param_hint="--since")
+    return found
 
 
 def _ago(text: str) -> timedelta:

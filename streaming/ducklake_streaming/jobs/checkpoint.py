@@ -7,60 +7,86 @@ them, by Hadoop's file systems, so that a checkpoint may be wherever Spark can w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ducklake_core.errors import TerminalError
 from ducklake_streaming.kafka.places import Offsets, offsets_of_source
 
 TOPICS_FILE = "ducklake_topics.json"  # beside Spark's own files: the id of each topic
 
 
+class CheckpointError(TerminalError):
+    """Spark cannot reach the folder of a checkpoint, or not write to it."""
+
+
 class Checkpoint:
-    """The folder of one query's checkpoint."""
+    """The folder of one query's checkpoint. Its methods raise CheckpointError."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        jvm: Any = spark.sparkContext._jvm  # Any: Java's classes # noqa: SLF001 # there is no public way to Hadoop
-        self._jvm = jvm
-        self._root: Any = jvm.org.apache.hadoop.fs.Path(path)
-        configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 # see above
-        self._files: Any = self._root.getFileSystem(configuration)
+        self._spark = spark
+        self._path = path
 
     def next_offsets(self) -> Offsets:
         """Return where the query goes on in each partition of Kafka: the ends of the last batch that is done."""
-        batches = self._numbers("commits")
-        if not batches:
-            return {}
-        text = self._read(f"offsets/{max(batches)}")
+        with self._telling_errors("read"):
+            batches = self._numbers("commits")
+            text = self._read(f"offsets/{max(batches)}") if batches else None
         return {} if text is None else parse_offset_file(text)
 
     def topic_ids(self) -> dict[str, str]:
         """Return the ids of topics that were kept."""
-        text = self._read(TOPICS_FILE)
+        with self._telling_errors("read"):
+            text = self._read(TOPICS_FILE)
         return {} if text is None else dict(json.loads(text))
 
     def keep_topic_ids(self, ids: Mapping[str, str]) -> None:
-        out = self._files.create(self._jvm.org.apache.hadoop.fs.Path(self._root, TOPICS_FILE), True)  # noqa: FBT003 # Java's
+        with self._telling_errors("write to"):
+            out = self._files.create(self._place(TOPICS_FILE), True)  # noqa: FBT003 # Java's
+            try:
+                out.write(json.dumps(ids, sort_keys=True).encode())
+            finally:
+                out.close()
+
+    @cached_property
+    def _files(self) -> Any:  # Any: Java's file system, which is asked for when it is needed: there may be none
+        configuration = self._spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 # there is no public way
+        return self._place().getFileSystem(configuration)
+
+    def _place(self, *name: str) -> Any:  # Any: Java's path
+        jvm: Any = self._spark.sparkContext._jvm  # Any: Java's classes # noqa: SLF001 # see `_files`
+        return jvm.org.apache.hadoop.fs.Path(self._path, *name)
+
+    @contextmanager
+    def _telling_errors(self, act: str) -> Iterator[None]:
         try:
-            out.write(json.dumps(ids, sort_keys=True).encode())
-        finally:
-            out.close()
+            yield
+        except Py4JJavaError as error:
+            raise CheckpointError(
+                f"Spark cannot {act} the checkpoint '{self._path}': {error.java_exception}; let this user write there, "
+                "name another folder, or give Spark the jars of its file system"
+            ) from error
 
     def _numbers(self, folder: str) -> list[int]:
-        path = self._jvm.org.apache.hadoop.fs.Path(self._root, folder)
+        path = self._place(folder)
         if not self._files.exists(path):
             return []
         names = [status.getPath().getName() for status in self._files.listStatus(path)]
         return [int(name) for name in names if name.isdecimal()]
 
     def _read(self, name: str) -> str | None:
-        path = self._jvm.org.apache.hadoop.fs.Path(self._root, name)
+        path = self._place(name)
         if not self._files.exists(path):
             return None
         stream = self._files.open(path)
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            jvm: Any = self._spark.sparkContext._jvm  # Any: Java's classes # noqa: SLF001 # see `_files`
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
 

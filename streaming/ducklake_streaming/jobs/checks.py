@@ -171,9 +171,20 @@ def _topics(kafka: KafkaInput) -> str:
         raise BrokerUnavailable(f"{error}; start it, or mend 'servers'") from error
     if not names:
         raise TopicNotFound(f"no topic at {kafka.servers} matches topic_pattern = '{pattern}': create one, or mend it")
+    if kafka.dead_letter_topic is not None:
+        _require_letter_topic(cluster, kafka.dead_letter_topic)
     topics = cluster.topics(names)
     cluster.latest(place for topic in topics for place in topic.places)  # that we may read them
     return ", ".join(f"{topic.name} ({_partitions(len(topic.partitions))})" for topic in topics)
+
+
+def _require_letter_topic(cluster: Cluster, name: str) -> None:
+    try:
+        cluster.topics([name])
+    except TopicNotFound as error:
+        raise TopicNotFound(
+            f"there is no topic '{name}' for dead letters: create it, or mend 'dead_letter_topic'"
+        ) from error
 
 
 def _registry(kafka: KafkaInput, url: str) -> str:

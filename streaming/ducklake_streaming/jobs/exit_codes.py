@@ -44,6 +44,9 @@ _AWAY = re.compile(
     r"|No resolvable bootstrap urls"
 )
 
+# Spark gives a Python process of its own ten seconds to start, and no setting changes that.
+_LATE = re.compile(r"Python worker failed to connect back")
+
 
 def exit_code_of(error: BaseException) -> ExitCode:
     """Return the code of an error, also of one that Spark has wrapped; an unknown one is FAILED."""
@@ -73,6 +76,11 @@ def is_broker_away(error: BaseException) -> bool:
     if isinstance(find_own_error(error), BrokerUnavailable):
         return True
     return not is_data_loss(error) and any(_AWAY.search(str(one)) for one in _chain(error))
+
+
+def is_python_late(error: BaseException) -> bool:
+    """Tell whether a query has failed because a Python process of Spark did not start in time: it may begin again."""
+    return find_own_error(error) is None and any(_LATE.search(str(one)) for one in _chain(error))
 
 
 def line_of_error(error: BaseException) -> str:

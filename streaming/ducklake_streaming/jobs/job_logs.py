@@ -16,7 +16,10 @@ def start_logging(redactor: Redactor, *, verbose: bool = False, log_file: Path |
     """Let all that is logged go to stderr, at INFO or with `verbose` at DEBUG; a file has DEBUG in any case."""
     root = logging.getLogger()
     root.setLevel(logging.DEBUG if verbose or log_file else logging.INFO)
-    _add(root, logging.StreamHandler(), logging.DEBUG if verbose else logging.INFO, redactor)
+    shown = logging.StreamHandler()
+    if not verbose:
+        shown.addFilter(_is_not_of_py4j)
+    _add(root, shown, logging.DEBUG if verbose else logging.INFO, redactor)
     if log_file is not None:
         _add(root, logging.FileHandler(log_file), logging.DEBUG, redactor)
     for name in _CHATTY:
@@ -28,3 +31,11 @@ def _add(root: logging.Logger, handler: logging.Handler, level: int, redactor: R
     handler.setFormatter(logging.Formatter(FORMAT))
     handler.addFilter(redactor)
     root.addHandler(handler)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Tell whether a line is another's: Py4J logs stacks by the root logger for each call to a JVM that has ended.
+
+    What came of it is an error that is told in a line of our own.
+    """
+    return "py4j" not in Path(record.pathname).parts

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from ducklake_core import Lake
 from ducklake_core.files.parquet_reader import ROW_IDS
-from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.read.slices import read_slice
 from ducklake_core.spec.names import fold
 
@@ -55,7 +54,11 @@ class LetterFilter:
 def read_letters(lake: Lake, table: str, where: str | None) -> pa.Table:
     """Return the letters that match a filter, each with its `id`, the oldest first."""
     found = lake.table(table)
-    predicate = None if where is None else parse_filter(where, found.version.columns)
+    predicate = None
+    if where is not None:
+        from ducklake_core.plan.filter_sql import parse_filter  # noqa: PLC0415 # its parser takes long to import
+
+        predicate = parse_filter(where, found.version.columns)
     slices = found.slices(predicate=predicate, with_row_ids=True)
     batches = [record_batch for one in slices for record_batch in read_slice(one)]
     schema = pa.schema([*found.schema, pa.field(ROW_IDS, pa.int64())])

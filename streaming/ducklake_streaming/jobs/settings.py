@@ -115,6 +115,8 @@ class Pipeline(Keys):
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see CatalogSettings
         source, sink = right.get("input"), right.get("sink")
+        if isinstance(source, KafkaInput) and source.dead_letter_topic and sink and sink.on_bad_row != "quarantine":
+            yield "input.dead_letter_topic needs sink.on_bad_row = 'quarantine': else a bad record fails the batch"
         if not isinstance(source, DuckLakeInput) or source.catalog is not None or sink is None or sink.table is None:
             return
         if route_key(sink.table) == route_key(source.table):

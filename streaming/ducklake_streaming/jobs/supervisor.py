@@ -21,7 +21,7 @@ from ducklake_core.observe import Recorder
 from ducklake_sinks.query import QueryFinder
 from ducklake_streaming.jobs.batch_gate import BatchGate
 from ducklake_streaming.jobs.events import PipelineEnded, PipelineFailed, PipelineRestarted, PipelineStarted
-from ducklake_streaming.jobs.exit_codes import ExitCode, exit_code_of, is_broker_away, is_data_loss
+from ducklake_streaming.jobs.exit_codes import ExitCode, exit_code_of, is_broker_away, is_data_loss, is_python_late
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
 from ducklake_streaming.kafka.errors import BrokerRefused, BrokerUnavailable, RecordsLost
 from ducklake_streaming.kafka.events import ClusterNotWatched
@@ -34,6 +34,7 @@ StartQuery: TypeAlias = Callable[[WriteBatch], StreamingQuery]
 POLL_SECONDS = 0.25
 LOOK_SECONDS = 5.0  # from one look at the cluster to the next
 STABLE_SECONDS = 60.0  # a query that has run for so long is well: what comes then is a new outage
+RETRY_SECONDS = 120.0  # for how long a query of an input without a timeout may begin again and again
 PAUSE_SECONDS = 1.0  # before a query begins again
 
 
@@ -101,8 +102,8 @@ class Supervisor:
         self._parts.recorder.record(PipelineFailed(self.name, self.code, error))
 
     def _run_queries(self) -> None:
-        """Run one query after another, as long as they fail for want of a broker, and not for too long."""
-        budget = RestartBudget(0.0 if self._parts.watch is None else self._parts.watch.timeout_seconds)
+        """Run one query after another, as long as they fail of what passes by itself, and not for too long."""
+        budget = RestartBudget(RETRY_SECONDS if self._parts.watch is None else self._parts.watch.timeout_seconds)
         self._writer()
         while not self._stop.is_set():
             self._prepare()
@@ -111,7 +112,8 @@ class Supervisor:
             if error is None:
                 return
             is_well = self._parts.gate.batches > batches or self._clock.seconds() - started > STABLE_SECONDS
-            if not is_broker_away(error) or not budget.allows(self._clock.seconds(), is_well=is_well):
+            may_pass = is_broker_away(error) or is_python_late(error)
+            if not may_pass or not budget.allows(self._clock.seconds(), is_well=is_well):
                 raise error
             self._parts.recorder.record(PipelineRestarted(self.name, error))
             self._stop.wait(PAUSE_SECONDS)
@@ -197,7 +199,7 @@ class Supervisor:
 
 
 class RestartBudget:
-    """How long a query may fail again and again for want of a broker."""
+    """How long a query may fail again and again."""
 
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout = timeout_seconds

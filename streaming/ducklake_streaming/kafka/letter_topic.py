@@ -6,15 +6,18 @@ its letters again: each comes at least once. The table is the truth, and has eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ducklake_streaming.kafka.client_options import client_options
 from ducklake_streaming.kafka.errors import BrokerUnavailable
 
+DeliveryCallback: TypeAlias = Callable[[KafkaError | None, Message], None]
+
+_POLL_SECONDS = 0.05
 _HEADERS = ("reason", "topic", "partition", "offset", "stream", "batch_id", "table_name")
 
 
@@ -38,23 +41,31 @@ class LetterTopic:
         producer = self._producer = self._producer or Producer(self._settings)
         failed: list[object] = []
 
-        def note(error: object, _: Message) -> None:
+        def note(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 failed.append(error)
 
         try:
             for letter in letters.to_pylist():
-                producer.produce(
-                    self.topic, letter["value"], letter["key"], headers=letter_headers(letter), on_delivery=note
-                )
-                producer.poll(0)
+                self._produce(producer, letter, note)
             waiting = producer.flush(self._timeout_seconds)
-        except (KafkaException, BufferError) as error:
+        except KafkaException as error:
             failed.append(error)
             waiting = 0
         if failed or waiting:
             reason = failed[0] if failed else f"{waiting} were not taken in time"
             raise BrokerUnavailable(f"dead letters cannot be sent to topic '{self.topic}' of {self._servers}: {reason}")
+
+    def _produce(self, producer: Producer, letter: Mapping[str, Any], note: DeliveryCallback) -> None:  # Any: see below
+        headers = letter_headers(letter)
+        while True:
+            try:
+                producer.produce(self.topic, letter["value"], letter["key"], headers=headers, on_delivery=note)
+            except BufferError:  # its queue is full of what the broker has not taken yet, each for `timeout` at most
+                producer.poll(_POLL_SECONDS)
+            else:
+                producer.poll(0)
+                return
 
 
 def letter_headers(letter: Mapping[str, Any]) -> list[tuple[str, str | bytes | None]]:  # Any: columns of a letter
