@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ducklake_core.errors import DuckLakeError
     from ducklake_core.feed.table_feed import TableFeed
     from ducklake_core.lake import Lake
+    from ducklake_core.maintenance.doctor.finding import Finding
     from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
     from ducklake_core.read.table import Table
     from ducklake_core.transaction import Transaction
@@ -28,6 +29,7 @@ __all__ = [
     "Consumer",
     "DuckLakeError",
     "Epoch",
+    "Finding",
     "FlushResult",
     "InlinedState",
     "Lake",
@@ -42,6 +44,7 @@ __all__ = [
 _MODULES = {
     "CommitResult": "catalog.commit",
     "DuckLakeError": "errors",
+    "Finding": "maintenance.doctor.finding",
     "Lake": "lake",
     "Table": "read.table",
     "TableFeed": "feed.table_feed",
