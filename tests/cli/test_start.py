@@ -54,6 +54,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> str:
         ["streams"],
         ["consumers"],
         ["flush", "--all"],
+        ["doctor"],
     ],
     ids=" ".join,
 )

@@ -21,6 +21,7 @@ from ducklake_streaming.cli import (
     consumers,
     dead_letters,
     demo,
+    doctor,
     flush,
     offsets,
     read,
@@ -48,9 +49,10 @@ COMMAND_MODULES = (  # in the order of the help
     offsets,
     dead_letters,
     flush,
+    doctor,
 )
 _WITHOUT_SPARK = frozenset(
-    {"changes", "consumers", "flush", "offsets", "read", "snapshots", "status", "streams", "tables"}
+    {"changes", "consumers", "doctor", "flush", "offsets", "read", "snapshots", "status", "streams", "tables"}
 )
 
 
