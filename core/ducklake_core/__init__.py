@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ducklake_core.errors import DuckLakeError
     from ducklake_core.feed.table_feed import TableFeed
     from ducklake_core.lake import Lake
+    from ducklake_core.maintenance.doctor.finding import Finding
     from ducklake_core.maintenance.report import MaintenanceReport
     from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
     from ducklake_core.read.table import Table
@@ -30,6 +31,7 @@ __all__ = [
     "Consumer",
     "DuckLakeError",
     "Epoch",
+    "Finding",
     "FlushResult",
     "InlinedState",
     "Lake",
@@ -46,6 +48,7 @@ __all__ = [
 _MODULES = {
     "CommitResult": "catalog.commit",
     "DuckLakeError": "errors",
+    "Finding": "maintenance.doctor.finding",
     "Lake": "lake",
     "MaintenanceReport": "maintenance.report",
     "MaintenanceRun": "catalog.maintenance_runs",

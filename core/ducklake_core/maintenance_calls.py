@@ -14,6 +14,9 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.maintenance.ages import Age
 from ducklake_core.maintenance.cleanup import cleanup_old_files, deletion_limit
 from ducklake_core.maintenance.compaction import Runner
+from ducklake_core.maintenance.doctor.doctor import examine
+from ducklake_core.maintenance.doctor.examination import Progress, no_progress
+from ducklake_core.maintenance.doctor.finding import Finding
 from ducklake_core.maintenance.expire import expire_snapshots, wanted_of
 from ducklake_core.maintenance.orphans import delete_orphaned_files
 from ducklake_core.maintenance.report import MaintenanceReport, Operation
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class MaintenanceCalls:
-    """Merges, rewrites, expires and cleans up. Each method returns what it did as a `MaintenanceReport`."""
+    """Merges, rewrites, expires, cleans up, and looks for what is broken.
+
+    Each method but `doctor` returns what it did as a `MaintenanceReport`.
+    """
 
     database: Database
     storage: Storage
@@ -131,6 +137,16 @@ class MaintenanceCalls:
         before = deletion_limit(self, older_than, cleanup_all=cleanup_all)
         act = partial(delete_orphaned_files, self, before, dry_run=dry_run)
         return run_operation(self, Operation.ORPHANS, act, dry_run=dry_run)
+
+    def doctor(self, *, full: bool = False, repair: bool = False, progress: Progress = no_progress) -> list[Finding]:
+        """Look the lake over, and return what is broken in it, the worst first: nothing for a healthy lake.
+
+        It asks the catalog for all that the catalog can tell, looks for 1,000 files and opens 64 of them: the newest,
+        and others that are the same each time. `full`: every file and every row, inlined ones as well. `repair` mends
+        counters and statistics in one snapshot that changes no row, which loses nothing; findings say what was done.
+        `progress` is told what is done now, and of how many files already.
+        """
+        return examine(self.database, self.storage, self.data_path, self.clock, progress, full=full, mend=repair)
 
     if TYPE_CHECKING:
 

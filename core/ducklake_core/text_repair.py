@@ -7,6 +7,8 @@ all other rows for ever: so each invalid sequence is read as U+FFFD, and a flush
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TypeVar
 
@@ -37,7 +39,27 @@ def with_valid_text(rows: Rows, place: str) -> Rows:
     return rows
 
 
-@lru_cache(maxsize=4096)  # who reads a table every second would be told every second
+@contextmanager
+def hear_of_invalid_text() -> Iterator[set[tuple[str, str]]]:
+    """Gather (place, column) of texts that are replaced meanwhile, by any thread."""
+    heard: set[tuple[str, str]] = set()
+    _listeners.append(heard)
+    try:
+        yield heard
+    finally:
+        _listeners.remove(heard)
+
+
+_listeners: list[set[tuple[str, str]]] = []
+
+
 def warn_of_invalid_text(place: str, column: str) -> None:
     """Say once for each column where texts were replaced."""
+    for heard in _listeners:
+        heard.add((place, column))
+    log_once(place, column)
+
+
+@lru_cache(maxsize=4096)  # who reads a table every second would be told every second
+def log_once(place: str, column: str) -> None:
     log_event(log, logging.WARNING, "invalid_text_replaced", place=place, column=column)

@@ -64,6 +64,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> str:
         ["flush", "--all"],
         ["maintain", "all"],
         ["maintain", "runs"],
+        ["doctor"],
     ],
     ids=" ".join,
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
+from ducklake_core.maintenance.doctor.kinds import KINDS
 from ducklake_core.settings import Settings, shown_default
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.options import SinkOptions
@@ -76,6 +77,19 @@ def _in_toml(value: object) -> str:
     return "none" if value is None or value in ((), {}) else f"`{json.dumps(value)}`"
 
 
+FINDINGS = "| code | severity | what it is | what helps | repair |\n|---|---|---|---|---|\n"
+
+
+def with_findings(page: str) -> str:
+    """Return the page about the doctor with the table of what he finds."""
+    before, rest = page.split(FINDINGS)
+    rows = [
+        f"| `{kind.code}` | {kind.severity} | {kind.what} | {kind.helps} | {'yes' if kind.can_repair else ''} |\n"
+        for kind in KINDS.values()
+    ]
+    return before + FINDINGS + "".join(rows) + rest[rest.index("\n## ") :]
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield each page and what it should be."""
     for name in dict.fromkeys(table[0] for table in TABLES):
@@ -89,6 +103,7 @@ def written() -> Iterator[tuple[Path, str]]:
     """Yield each file that is made from the code, and what it should be."""
     yield from pages()
     yield DOCS / "job.schema.json", schema_text()
+    yield DOCS / "check-a-lake.md", with_findings((DOCS / "check-a-lake.md").read_text())
 
 
 if __name__ == "__main__":

@@ -82,8 +82,11 @@ class Walk(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "lake"):
-            self.lake.close()
-            self.sessions.reset()
+            try:
+                assert self.lake.doctor(full=True) == []
+            finally:
+                self.lake.close()
+                self.sessions.reset()
 
     # ---- acts
 

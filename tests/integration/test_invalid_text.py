@@ -16,7 +16,7 @@ from ducklake_core.read.sharing import SliceLimits
 from ducklake_core.read.slices import read_slice
 from ducklake_core.row_writes import file_layout
 from ducklake_core.spec.options import TableOptions
-from ducklake_core.text_repair import warn_of_invalid_text
+from ducklake_core.text_repair import log_once
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import stored_files
 from tests.fixtures.invalid_text import BROKEN, INVALID, MENDED, break_files, break_inlined, texts
@@ -34,7 +34,7 @@ TYPES = {
 
 @pytest.fixture
 def lake(catalog: Catalog) -> Iterator[Lake]:
-    warn_of_invalid_text.cache_clear()
+    log_once.cache_clear()
     with Lake.create(catalog.url, catalog.data_path) as lake:
         yield lake
 

@@ -41,7 +41,7 @@ class CatalogDialect:
     # Other places of the same kind that may hold a lake: the URL of each, and the schema.
     other_catalogs: Callable[[Session], list[tuple[URL, str | None]]]
     inlined_tables: str  # SQL that lists the tables of inlined rows in the schema bound as `name`; None: the usual one
-    inlined_columns: str  # SQL that lists (table, column) of all tables of inlined rows and deletes there, in order
+    columns_like: str  # SQL that lists (table, column) of all tables there whose names are like `pattern`, in order
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     update_many: Callable[[Table, tuple[str, ...], tuple[str, ...]], Update] | None  # see `postgres.statements`
     ids_in_json: Callable[[BindParameter[str]], Select[Any]]  # the numbers of a JSON array; Any: of the database

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache, lru_cache
 
 from sqlalchemy import BigInteger, ColumnElement, Table, and_, bindparam, func, literal_column, or_, select, true
 from sqlalchemy import cast as sql_cast
 
 from ducklake_core.catalog.queries import live_at
-from ducklake_core.catalog.query import Query, select_fields, select_labelled
+from ducklake_core.catalog.query import NamedRow, Query, select_fields, select_labelled
 from ducklake_core.spec.rows import (
     DataFileRow,
     DeletedPositionRow,
@@ -25,6 +26,12 @@ from ducklake_core.spec.tables import CatalogTables
 def data_files(t: CatalogTables) -> Query[DataFileRow]:
     """The data files live at `snapshot`, each with its live delete files: a row for each, or one without any."""
     return _data_files(t, live_at(t.ducklake_delete_file), live_at(t.ducklake_data_file))
+
+
+def limited(query: Query[NamedRow], column: ColumnElement[int], ids: Collection[int]) -> Query[NamedRow]:
+    """Return a query of which only the rows with one of some ids are wanted. It compiles anew each time."""
+    numbers = [literal_column(str(int(number)), BigInteger) for number in ids]
+    return Query(query.row, query.select.where(column.in_(numbers)))
 
 
 @lru_cache(maxsize=512)
@@ -113,6 +120,12 @@ def file_column_stats(t: CatalogTables) -> Query[FileColumnStatsRow]:
     s = t.ducklake_file_column_stats
     is_wanted = s.c.table_id == bindparam("table_id"), s.c.column_id == bindparam("column_id")
     return Query(FileColumnStatsRow, select_fields(FileColumnStatsRow, s).where(*is_wanted))
+
+
+def stats_of_files(t: CatalogTables, ids: Collection[int]) -> Query[FileColumnStatsRow]:
+    """The statistics of all columns of some files."""
+    s = t.ducklake_file_column_stats
+    return limited(Query(FileColumnStatsRow, select_fields(FileColumnStatsRow, s)), s.c.data_file_id, ids)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import TypeAlias
@@ -38,19 +38,45 @@ def read_data_files(
     session: Session, table: TableVersion, snapshot: SnapshotId, *, with_partition_values: bool = False
 ) -> list[DataFile]:
     """Return the data files live at a snapshot, each with its deletes; partition values only for those who prune."""
-    t, of_table = session.tables, {"table_id": table.table_id}
-    files, mappings, values = queries.data_files(t), queries.name_mappings(t), queries.partition_values(t)
+    t = session.tables
+    asked = _Asked(queries.data_files(t), queries.partition_values(t) if with_partition_values else None)
+    return _read_data_files(session, table, snapshot, asked)
+
+
+def read_some_data_files(
+    session: Session, table: TableVersion, snapshot: SnapshotId, file_ids: Collection[int]
+) -> list[DataFile]:
+    """Return those of some data files that are live at a snapshot, each with its deletes and partition values."""
+    t = session.tables
+    files = queries.limited(queries.data_files(t), t.ducklake_data_file.c.data_file_id, file_ids)
+    value_ids = t.ducklake_file_partition_value.c.data_file_id
+    asked = _Asked(files, queries.limited(queries.partition_values(t), value_ids, file_ids), file_ids)
+    return _read_data_files(session, table, snapshot, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The questions for data files; `values` None: nobody asks for partition values, `file_ids` None: for all files."""
+
+    files: Query[DataFileRow]
+    values: Query[PartitionValueRow] | None
+    file_ids: Collection[int] | None = None
+
+
+def _read_data_files(session: Session, table: TableVersion, snapshot: SnapshotId, asked: _Asked) -> list[DataFile]:
+    of_table, mappings = {"table_id": table.table_id}, queries.name_mappings(session.tables)
+    files, values = asked.files, asked.values
     statements = [
         Statement(files.select, {**of_table, "snapshot": snapshot}),
         Statement(mappings.select, of_table),
         exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"),
     ]
-    statements += [Statement(values.select, of_table)] if with_partition_values else []
+    statements += [Statement(values.select, of_table)] if values is not None else []
     file_rows, mapping_rows, exists, *value_rows = session.run(statements)
     known = _Known(
         _mappings_of(mappings.named(mapping_rows)),
-        _partition_values_of(values.named(chain(*value_rows))),
-        _inlined_deletes(session, table, snapshot) if is_true(exists) else {},
+        _partition_values_of(values.named(chain(*value_rows))) if values is not None else {},
+        _inlined_deletes(session, table, snapshot, asked.file_ids) if is_true(exists) else {},
     )
     return [_data_file_of(rows, table, known) for rows in _by_data_file(files.named(file_rows)).values()]
 
@@ -63,6 +89,14 @@ def read_file_stats(
     statements = [Statement(query.select, {"table_id": table.table_id, "column_id": i}) for i in column_ids]
     stats: dict[DataFileId, dict[ColumnId, ColumnStats]] = defaultdict(dict)
     for row in query.named(chain(*session.run(statements))) if statements else ():
+        stats[row.data_file_id][row.column_id] = _column_stats_of(row)
+    return stats
+
+
+def read_stats_of_files(session: Session, file_ids: Collection[int]) -> dict[DataFileId, dict[ColumnId, ColumnStats]]:
+    """Return the statistics of all columns of some data files."""
+    stats: dict[DataFileId, dict[ColumnId, ColumnStats]] = defaultdict(dict)
+    for row in queries.stats_of_files(session.tables, file_ids).ask(session):
         stats[row.data_file_id][row.column_id] = _column_stats_of(row)
     return stats
 
@@ -196,10 +230,14 @@ def _positions_by_file(rows: Sequence[InlinedDeleteRow]) -> dict[int, tuple[np.n
     return {file_id: (positions[is_its], snapshots[is_its]) for file_id, is_its in found}
 
 
-def _inlined_deletes(session: Session, table: TableVersion, snapshot: SnapshotId) -> Mapping[int, tuple[int, ...]]:
+def _inlined_deletes(
+    session: Session, table: TableVersion, snapshot: SnapshotId, file_ids: Collection[int] | None
+) -> Mapping[int, tuple[int, ...]]:
     deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
+    query = queries.deleted_positions(deletes)
+    query = query if file_ids is None else queries.limited(query, deletes.c.file_id, file_ids)
     positions: dict[int, list[int]] = defaultdict(list)
-    for row in queries.deleted_positions(deletes).ask(session, snapshot=snapshot):
+    for row in query.ask(session, snapshot=snapshot):
         positions[row.file_id].append(row.row_id)
     return {file_id: tuple(sorted(found)) for file_id, found in positions.items()}
 

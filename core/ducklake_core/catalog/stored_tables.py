@@ -42,8 +42,20 @@ def inlined_table_names(session: Session) -> list[str]:
 
 def inlined_columns(session: Session) -> dict[str, list[str]]:
     """Return the columns of each table of inlined rows or deletes that the database has."""
+    return _columns_like(session, "ducklake~_inlined~_d%")
+
+
+def catalog_columns(session: Session) -> dict[str, list[str]]:
+    """Return the columns of every table that the catalog has, those of inlined rows and our own among them."""
+    return _columns_like(session, "ducklake~_%")
+
+
+def _columns_like(session: Session, pattern: str) -> dict[str, list[str]]:
+    """Return the columns of the tables whose names are like a pattern, in which `~` escapes."""
     schema = session.database.url.metadata_schema
-    [rows] = session.run([Statement(_question(session.dialect.inlined_columns), {"name": schema})])
+    [rows] = session.run(
+        [Statement(_like_question(session.dialect.columns_like), {"name": schema, "pattern": pattern})]
+    )
     found: dict[str, list[str]] = {}
     for table, column in rows:
         found.setdefault(table, []).append(column)
@@ -75,3 +87,8 @@ def _about_table(session: Session, sql: str, name: str) -> Statement:
 @lru_cache
 def _question(sql: str) -> Executable:
     return text(sql).bindparams(bindparam("name", type_=String))
+
+
+@lru_cache
+def _like_question(sql: str) -> Executable:
+    return text(sql).bindparams(bindparam("name", type_=String), bindparam("pattern", type_=String))

@@ -90,10 +90,15 @@ class Storage:
 
     def size(self, path: str) -> int:
         """Return the size in bytes; raise UnreadableFile when there is no such file."""
-        info = self._info(path)
-        if info.type != pafs.FileType.File:
+        found = self.find_size(path)
+        if found is None:
             raise UnreadableFile(f"file '{hide_password(path)}' does not exist", path=path)
-        return int(info.size)
+        return found
+
+    def find_size(self, path: str) -> int | None:
+        """Return the size in bytes, None when there is no such file; raise UnreadableFile when nobody can tell."""
+        info = self._info(path)
+        return int(info.size) if info.type == pafs.FileType.File else None
 
     def files_in(self, directory: str) -> list[str]:
         """Return the names of the files right in a directory, sorted; none when there is no such directory."""

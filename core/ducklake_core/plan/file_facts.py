@@ -46,7 +46,7 @@ class FieldFacts:
 
 def field_facts(column: Column, stats: ColumnStats | None, table: TableVersion, file: DataFile) -> FieldFacts:
     """Gather what the statistics and the partition values of a file say of a column or struct field."""
-    facts = _facts_of_stats(column, stats, file.record_count) if stats is not None else FieldFacts()
+    facts = facts_of_stats(column, stats, file.record_count) if stats is not None else FieldFacts()
     for transform, value in _partition_values(column.column_id, table, file):
         facts = _with_partition(facts, column, transform, value)
     return replace(facts, range=facts.range.intersect(_calendar_range(column, facts.transformed)))
@@ -75,7 +75,8 @@ _BUCKET_TYPES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _facts_of_stats(column: Column, stats: ColumnStats, record_count: int) -> FieldFacts:
+def facts_of_stats(column: Column, stats: ColumnStats, record_count: int) -> FieldFacts:
+    """Return what the statistics of so many rows say of a column or struct field."""
     low, high = (_bound(text, column) for text in (stats.min_value, stats.max_value))
     if column.kind is Kind.FLOAT:
         low, high = _float_bounds(low, high, column.type, has_nan=stats.contains_nan is not False)

@@ -21,6 +21,7 @@ from ducklake_streaming.cli import (
     consumers,
     dead_letters,
     demo,
+    doctor,
     flush,
     maintain,
     offsets,
@@ -50,12 +51,14 @@ COMMAND_MODULES = (  # in the order of the help
     dead_letters,
     flush,
     maintain,
+    doctor,
 )
 _WITHOUT_SPARK = frozenset(
     {
         "changes",
         "consumers",
         "dead-letters",
+        "doctor",
         "flush",
         "maintain",
         "offsets",

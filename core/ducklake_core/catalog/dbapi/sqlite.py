@@ -162,9 +162,9 @@ SQLITE = CatalogDialect(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND coalesce(:name, 'main') = 'main'"
         " AND name LIKE 'ducklake~_inlined~_data~_%' ESCAPE '~' ORDER BY 1"
     ),
-    inlined_columns=(
+    columns_like=(
         "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
-        " AND coalesce(:name, 'main') = 'main' AND m.name LIKE 'ducklake~_inlined~_d%' ESCAPE '~' ORDER BY 1, c.cid"
+        " AND coalesce(:name, 'main') = 'main' AND m.name LIKE :pattern ESCAPE '~' ORDER BY 1, c.cid"
     ),
     stored_columns=None,
     update_many=None,

@@ -74,11 +74,11 @@ POSTGRES = CatalogDialect(
         "SELECT tablename::text FROM pg_tables WHERE schemaname = coalesce(CAST(:name AS text), current_schema())"
         r" AND tablename LIKE 'ducklake\_inlined\_data\_%' ORDER BY 1"
     ),
-    inlined_columns=(
+    columns_like=(
         "SELECT t.relname::text, c.attname::text FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace"
         " JOIN pg_attribute c ON c.attrelid = t.oid AND c.attnum > 0 AND NOT c.attisdropped"
         " WHERE n.nspname = coalesce(CAST(:name AS text), current_schema()) AND t.relkind = 'r'"
-        r" AND t.relname LIKE 'ducklake\_inlined\_d%' ORDER BY 1, c.attnum"
+        " AND t.relname LIKE CAST(:pattern AS text) ESCAPE '~' ORDER BY 1, c.attnum"
     ),
     stored_columns=(
         "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
