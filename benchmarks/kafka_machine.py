@@ -21,9 +21,8 @@ from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.report import BatchReport
 from ducklake_streaming.demo.local_kafka import Kafka, Record, run_kafka
 from ducklake_streaming.formats.choose import make_decoder
-from ducklake_streaming.formats.decoder import Decoder
 from ducklake_streaming.jobs.batch_writer import BatchWriter
-from ducklake_streaming.jobs.inputs import read_input
+from ducklake_streaming.jobs.inputs import read_stream
 from ducklake_streaming.jobs.job_file import load_job
 from ducklake_streaming.jobs.settings import KafkaInput
 from ducklake_streaming.session import make_session
@@ -88,7 +87,6 @@ class Bench:
     spark: SparkSession
     frame: DataFrame
     sink: DuckLakeSink
-    decoder: Decoder
     writer: BatchWriter
     phases: Phases
     checkpoint: str
@@ -115,10 +113,9 @@ class Machine:
             pipeline, phases = job.pipeline[PIPELINE], Phases()
             assert isinstance(pipeline.input, KafkaInput)
             with closing(DuckLakeSink(**job.sink_arguments(PIPELINE), recorder=phases)) as sink:
-                decoder = make_decoder(pipeline.input)
-                writer = BatchWriter(PIPELINE, pipeline, sink, decoder, phases)
-                frame = read_input(self.spark, pipeline, job)
-                yield Bench(self.spark, frame, sink, decoder, writer, phases, f"{folder}/checkpoint")
+                writer = BatchWriter(PIPELINE, pipeline, sink, make_decoder(pipeline.input), phases)
+                frame = read_stream(self.spark, pipeline, job)
+                yield Bench(self.spark, frame, sink, writer, phases, f"{folder}/checkpoint")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ducklake_streaming.formats.choose import make_decoder
 from ducklake_streaming.jobs.batch_gate import BatchGate
 from ducklake_streaming.jobs.batch_writer import BatchWriter
 from ducklake_streaming.jobs.checkpoint import Checkpoint
-from ducklake_streaming.jobs.inputs import read_input, trigger_arguments
+from ducklake_streaming.jobs.inputs import read_stream, trigger_arguments
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
 from ducklake_streaming.jobs.maintainer import Maintainer
 from ducklake_streaming.jobs.settings import Job, KafkaInput
@@ -98,6 +98,6 @@ class Assembly:
     def _start(self, name: str, write: WriteBatch) -> StreamingQuery:
         """Start the query of a pipeline, from its checkpoint if there is one."""
         pipeline = self.job.pipeline[name]
-        writer = read_input(self.spark, pipeline, self.job).writeStream.foreachBatch(write).queryName(name)
+        writer = read_stream(self.spark, pipeline, self.job).writeStream.foreachBatch(write).queryName(name)
         trigger: dict[str, Any] = trigger_arguments(pipeline.trigger)  # Any: one of the trigger's own arguments
         return writer.option("checkpointLocation", pipeline.checkpoint).trigger(**trigger).start()

@@ -25,8 +25,8 @@ _IS_GOOD = f"{ERROR} IS NULL AND NOT {STALE}"
 class BatchWriter:
     """Writes the batches of one pipeline, each exactly once: `stream.writeStream.foreachBatch(writer)`.
 
-    `decoder` None: the rows come as they are. Else they are Kafka's records: those that cannot be decoded become dead
-    letters in the snapshot of the others, or fail the batch, as `on_bad_row` says.
+    `decoder` None: the rows come as they are. Else they are Kafka's records, decoded already or not: those that cannot
+    be decoded become dead letters in the snapshot of the others, or fail the batch, as `on_bad_row` says.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class BatchWriter:
             tx.append(self._transform.apply(batch, ["*"]))
             return True
         records = batch.where("value IS NOT NULL") if self._skips_tombstones else batch
-        decoded = self._decoder.decode(records)
+        decoded = records if DECODED in batch.columns else self._decoder.decode(records)
         counts = self._append(tx, decoded)
         if counts.errors and not counts.stale:
             tx.quarantine(self._bad_records(decoded))

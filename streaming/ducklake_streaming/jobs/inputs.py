@@ -7,6 +7,7 @@ from typing import Any, assert_never
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core.references import portable
+from ducklake_streaming.formats.choose import make_decoder
 from ducklake_streaming.jobs.settings import (
     DuckLakeInput,
     FilesInput,
@@ -17,6 +18,18 @@ from ducklake_streaming.jobs.settings import (
     RateInput,
     TriggerSetting,
 )
+
+
+def read_stream(spark: SparkSession, pipeline: Pipeline, job: Job) -> DataFrame:
+    """Return what a pipeline's batches are made of: its input, of Kafka with decoded records where a schema is given.
+
+    Spark analyzes what is part of the stream once. To analyze the long SQL of a strict decoder with each batch takes
+    longer than to read and to write a small one. Where a registry has the schemas, a batch may bring a new one.
+    """
+    stream, source = read_input(spark, pipeline, job), pipeline.input
+    if isinstance(source, KafkaInput) and source.registry is None:
+        return make_decoder(source).decode(stream)
+    return stream
 
 
 def read_input(spark: SparkSession, pipeline: Pipeline, job: Job) -> DataFrame:
