@@ -27,7 +27,6 @@ def expire(pair: Pair, versions: Sequence[int] | None = None) -> None:
     def act(lake: Lake) -> object:
         return lake.expire_snapshots(keep_last=1) if versions is None else lake.expire_snapshots(versions=versions)
 
-    pair.left_out |= dict.fromkeys(("ducklake_streaming_leases", "ducklake_streaming_maintenance"), "our own")
     pair.left_out |= dict.fromkeys(
         ("ducklake_inlined_delete_1", "ducklake_inlined_delete_2"), "we remove the marks of files that are gone"
     )

@@ -62,6 +62,18 @@ def test_marks_of_files_that_are_gone_go(lake: Lake, catalog: Catalog, oracle: O
     assert lake.table("t").count() == oracle.query("SELECT count(*) FROM t")[0][0] == 291
 
 
+def test_mark_that_was_lost_beside_a_merge_stays_for_the_doctor(lake: Lake, catalog: Catalog) -> None:
+    lake.append("t", MANY)
+    lake.delete("t", "i = 1")
+    lake.append("t", {"i": [1]})
+    head = lake.snapshots()[-1].snapshot_id
+    run(catalog, f"INSERT INTO ducklake_inlined_delete_1 VALUES (99, 7, {head})")  # of a file that is gone
+
+    lake.expire_snapshots(keep_last=1)
+
+    assert [finding.code for finding in lake.doctor()] == ["lost-delete-marks"]
+
+
 def test_tables_of_a_dropped_table_stay_while_a_snapshot_sees_it(lake: Lake, catalog: Catalog) -> None:
     lake.append("t", MANY)
     lake.append("t", {"i": [1]})

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Delete, Select, Table, bindparam, delete, func, select
+from sqlalchemy import BigInteger, ColumnElement, Delete, Select, Table, and_, bindparam, delete, func, select
 from sqlalchemy.schema import DropTable
 
 from ducklake_core import faults
@@ -98,10 +98,14 @@ def _table_ids(t: CatalogTables) -> Select[Any]:
 
 
 def _is_needless(t: CatalogTables, table: Table) -> ColumnElement[bool]:
-    """Return the condition that nobody needs a row: a mark of no file of the table, or a row that ended long ago."""
+    """Return the condition that nobody needs a row: a mark of no file of the table, or a row that ended long ago.
+
+    A mark whose snapshot is still there was lost when its file was merged: it stays, since the doctor tells of it.
+    """
     if "file_id" in table.c:
         files, table_id = t.ducklake_data_file, bindparam("table_id", type_=BigInteger)
-        return table.c.file_id.not_in(select(files.c.data_file_id).where(files.c.table_id == table_id))
+        has_no_file = table.c.file_id.not_in(select(files.c.data_file_id).where(files.c.table_id == table_id))
+        return and_(has_no_file, table.c.begin_snapshot.not_in(select(t.ducklake_snapshot.c.snapshot_id)))
     oldest = select(func.min(t.ducklake_snapshot.c.snapshot_id)).scalar_subquery()
     return table.c.end_snapshot < oldest
 
