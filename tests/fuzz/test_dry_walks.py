@@ -27,6 +27,7 @@ class DryWalk(FeedWalk):
     def __init__(self) -> None:
         super().__init__()
         self.lake = MagicMock()
+        self.lake.doctor.return_value = []
         self.retained = [0]
         self.lake.snapshots = lambda: [MagicMock(snapshot_id=i) for i in self.retained]
         self.fresh = MagicMock()

@@ -91,20 +91,28 @@ class FeedWalk(Walk):
         )
 
     @precondition(lambda self: self._has_rows())
-    @rule(threshold=st.sampled_from([0.0, 0.3]))
-    def rewrite_files(self, threshold: float) -> None:
-        self._session("duckdb").execute(f"CALL ducklake_rewrite_data_files('lake', delete_threshold => {threshold})")
+    @rule(actor=st.sampled_from(["us", "duckdb"]), threshold=st.sampled_from([0.0, 0.3]))
+    def rewrite_files(self, actor: str, threshold: float) -> None:
+        if actor == "us":
+            assert self.lake.rewrite_data_files(delete_threshold=threshold).has_failed is not True
+        else:
+            rewrite = f"CALL ducklake_rewrite_data_files('lake', delete_threshold => {threshold})"
+            self._session(actor).execute(rewrite)
         self._check()
 
     @precondition(lambda self: len(self.history) > 4)
-    @rule(data=st.data())
-    def expire(self, data: st.DataObject) -> None:
+    @rule(actor=st.sampled_from(["us", "duckdb"]), data=st.data())
+    def expire(self, actor: str, data: st.DataObject) -> None:
         """Forget some snapshots and remove their files, sometimes from the middle."""
         retained = [s.snapshot_id for s in self.lake.snapshots()][:-1]
         gone = data.draw(st.lists(st.sampled_from(retained), min_size=1, max_size=3, unique=True))
-        session = self._session("duckdb")
-        session.execute(f"CALL ducklake_expire_snapshots('lake', versions => {gone})")
-        session.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        if actor == "us":
+            self.lake.expire_snapshots(versions=gone)
+            assert self.lake.cleanup_old_files(cleanup_all=True).has_failed is not True
+        else:
+            session = self._session(actor)
+            session.execute(f"CALL ducklake_expire_snapshots('lake', versions => {gone})")
+            session.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
         self.opened.detach()
         self.opened.attach(self.catalog.attach)
         self._check()

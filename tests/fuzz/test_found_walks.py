@@ -59,6 +59,6 @@ def test_new_field_has_a_new_name_after_snapshots_have_expired(walk: FeedWalk) -
     for seed in range(2):
         walk.append("us", drawn("t1"), seed, 2)
 
-    walk.expire(drawn([1, 2, 3]))
+    walk.expire("duckdb", drawn([1, 2, 3]))
 
     walk.change_struct("us", drawn(("t1", "c1"), "a"), "add")

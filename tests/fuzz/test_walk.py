@@ -263,6 +263,8 @@ class Walk(RuleBasedStateMachine):
     def set_sort_order(self, actor: str, data: st.DataObject) -> None:
         name = self._pick(data)
         column = self._key(name)
+        if self.tables[name].type_of(column).lake in ("float32", "float64"):
+            return  # DuckDB loses the sign of zero where it sorts
         self.sorted_once = True
         self._do(
             actor,
@@ -297,9 +299,12 @@ class Walk(RuleBasedStateMachine):
         self._check()
 
     @precondition(lambda self: self._has_rows())
-    @rule(actor=st.sampled_from(["duckdb", "duckdb that was open"]))
+    @rule(actor=ACTORS)
     def merge_files(self, actor: str) -> None:
-        self._session(actor).execute("CALL ducklake_merge_adjacent_files('lake')")
+        if actor == "us":
+            assert self.lake.merge_adjacent_files().has_failed is not True
+        else:
+            self._session(actor).execute("CALL ducklake_merge_adjacent_files('lake')")
         self._check()
 
     # ---- how acts are done
