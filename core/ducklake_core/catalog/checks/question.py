@@ -61,7 +61,8 @@ class _Names(dict[str, Any]):  # Any: whatever is shown
         self._database = database
 
     def __missing__(self, key: str) -> str:
-        return sql_name(self._database, key)
+        table = getattr(self._database.tables, key, None)  # the format may call it otherwise
+        return sql_name(self._database, key if table is None else table.name)
 
 
 def ask(session: Session, questions: Sequence[Question], **more: object) -> list[Answer]:
