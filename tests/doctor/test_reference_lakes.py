@@ -84,7 +84,7 @@ def test_statistics_that_the_reference_narrows_are_found_and_mended(catalog: Cat
 def test_a_delete_that_a_merge_of_the_reference_loses_is_found(
     postgres_database: PostgresDatabase, tmp_path: Path
 ) -> None:
-    """The hole of format §2.5: a row that was deleted while its file was merged is back."""
+    """A hole of the extension: a row that was deleted while its file was merged is back."""
     catalog = PostgresCatalog(postgres_database, f"{tmp_path}/data/")
     with Oracle() as deleter, Oracle() as merger:
         deleter.attach(catalog.attach, data_path=catalog.data_path)
