@@ -29,7 +29,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DataFile, InlinedTable, Snapshot, SnapshotId, TableVersion
 from ducklake_core.plan.flush import Flush, FlushedDeletes, FlushedTable
-from ducklake_core.plan.moved_file import MovedFile
+from ducklake_core.plan.moved_file import MovedFile, with_current_bounds
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
 from ducklake_core.prefetch import prefetched
 from ducklake_core.spec.options import TableOptions
@@ -88,7 +88,8 @@ class Flusher:
     def _check_counts(self, flush: Flush) -> None:
         """Refuse to remove row versions that are in no file; what others did meanwhile is a conflict.
 
-        No commit after the base adds to what is counted here, and whoever takes from it conflicts with ours.
+        No commit after the base adds to what is counted here, and whoever takes from it conflicts with ours; an expiry,
+        which makes no snapshot, does so here.
         """
         counts, head = self.database.ask(lambda session: _counts_and_head(session, flush))
         for table, count in zip(flush.inlined_tables, counts, strict=True):
@@ -98,7 +99,7 @@ class Flusher:
                 f"table '{table.name}' has {count} row versions of snapshots up to {flush.through}, but {table.rows} "
                 "were written to files"
             )
-            if head != self.base:
+            if head != self.base or count < table.rows:  # fewer: an expiry took what no snapshot sees any more
                 raise CommitConflict(
                     f"cannot flush '{self.table.qualified_name}': {difference}; others have committed meanwhile",
                     snapshot_id=head.snapshot_id,
@@ -113,7 +114,7 @@ class Flusher:
                 # What ended after the base is a conflict that the commit finds.
                 ends = np.where(chunk.ends <= self.base.snapshot_id, chunk.ends, 0)
                 writer.write(chunk.rows, chunk.row_ids, chunk.begins, ends)
-            files = writer.finish()
+            files = tuple(with_current_bounds(f, inlined.columns, self.table.columns) for f in writer.finish())
         for done in files:
             written.add(*(self.table.directory + one.path for one in (done.file, done.deletes) if one is not None))
         return files

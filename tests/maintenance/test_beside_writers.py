@@ -1,13 +1,16 @@
 """A merge or rewrite beside writers: no delete is lost, no writer fails, and only files that changed wait for later."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from ducklake_core import Lake
+from ducklake_core import Lake, compact_all
 from ducklake_core.errors import CommitConflict
+from ducklake_core.maintenance.compaction import TableAt
 from ducklake_core.maintenance.report import MaintenanceReport
 from ducklake_core.read.positions import RowPositions
 from tests.fixtures.catalogs import Catalog
@@ -210,3 +213,56 @@ def test_table_that_others_change_again_and_again_is_left_with_the_reason(
     assert "others changed it again and again" in (work.skipped or "")
     assert lake.table("t").count("i >= 200") == 2
     check_lake(catalog)
+
+
+def test_delete_between_a_look_and_the_listing_is_not_lost(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delete file keeps its first snapshot when it is replaced: the older snapshot lists the newer deletes."""
+    lake, other = lakes
+    lake.set_option("data_inlining_row_limit", 0)
+    lake.create_table("u", {"i": "int64"})
+    lake.append("u", {"i": list(range(100))})
+    lake.delete("u", "i < 50")
+    look, looks = compact_all._look, itertools.count()
+
+    def look_and_lose_time(lake: Lake, name: str) -> TableAt:
+        found = look(lake, name)
+        if next(looks) == 1:  # the first is for a table that is not there
+            other.delete("u", "i = 60")
+        return found
+
+    monkeypatch.setattr(compact_all, "_look", look_and_lose_time)
+    [work] = lake.rewrite_data_files("u", delete_threshold=0.3).work
+
+    assert work.rows == 49
+    assert sorted(lake.table("u").read()["i"].to_pylist()) == [i for i in range(50, 100) if i != 60]
+    check_lake(catalog)
+
+
+def test_promotion_beside_a_merge_is_a_conflict(lakes: tuple[Lake, Lake]) -> None:
+    """It rewrites the bounds of files: those that the merge made would keep texts of the old type."""
+    lake, other = lakes
+    lake.set_option("data_inlining_row_limit", 0)
+    lake.create_table("u", {"f": "float32"})
+    for _ in range(2):
+        lake.append("u", pa.table({"f": pa.array([1.1], pa.float32())}))
+    tx = lake.transaction()
+    tx.promote_column("u", "f", "float64")
+    other.merge_adjacent_files("u")
+
+    with pytest.raises(CommitConflict, match="had its files merged"):
+        tx.commit()
+
+
+def test_flush_beside_an_expiry_is_done_again(catalog: Catalog, oracle: Oracle) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake, Lake.open(catalog.url) as other:
+        lake.create_table("t", {"i": "int64"})
+        lake.append("t", {"i": [1, 2, 3]})
+        lake.delete("t", "i = 1")
+        lake.append("t", {"i": [4]})
+        with at_fault("after_flush_write", once(lambda: other.expire_snapshots(keep_last=1))):
+            assert lake.flush_inlined("t").rows == 3
+
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT i FROM t ORDER BY i") == [(2,), (3,), (4,)]

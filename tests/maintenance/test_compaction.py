@@ -285,3 +285,23 @@ def test_commit_message_is_given_where_one_is_required(lake: Lake) -> None:
     lake.merge_adjacent_files("t")
 
     assert lake.snapshots()[-1].message == "merge files of main.t"
+
+
+@pytest.mark.parametrize("move", ["merge_adjacent_files", "rewrite_data_files", "flush_inlined"])
+def test_bounds_of_a_promoted_column_leave_no_value_out(catalog: Catalog, move: str) -> None:
+    """As texts, the bounds of a float32 mean other numbers to a float64: 1.1 is 1.100000023841858 there."""
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.set_option("data_inlining_row_limit", 10 if move == "flush_inlined" else 0)
+        lake.create_table("t", {"i": "int64", "f": "float32"})
+        for i in range(4):
+            lake.append("t", pa.table({"i": [2 * i, 2 * i + 1], "f": pa.array([1.1, 1.1], pa.float32())}))
+        lake.promote_column("t", "f", "float64")
+        if move == "rewrite_data_files":
+            lake.delete("t", "i IN (0, 2, 4, 6)")
+            lake.rewrite_data_files("t", delete_threshold=0.1)
+        else:
+            getattr(lake, move)("t")
+
+    bounds = "SELECT min_value, max_value FROM {} WHERE column_id = 2"
+    for table in ("ducklake_file_column_stats", "ducklake_table_column_stats"):
+        assert set(catalog.query(bounds.format(table))) == {("1.100000023841858", "1.100000023841858")}

@@ -32,8 +32,13 @@ from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
 HELD_BYTES = 128 * 2**20
-_WHOLE_BYTES = 4 * 2**20  # a file no larger is read at once
+_WHOLE_BYTES = 4 * 2**20  # a file no larger, and of no more rows, is read at once
+_WHOLE_ROWS = 122_880  # few bytes may be many rows: of equal values, thousands to a byte
 _READERS = 2  # and so many of them at the same time
+
+
+def _is_small(file: DataFile) -> bool:
+    return file.file_size_bytes <= _WHOLE_BYTES and file.record_count <= _WHOLE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,7 @@ class _Compacting:
     def _tables(self) -> Iterator[pa.Table]:
         """Yield the rows of the files in their order."""
         with ThreadPoolExecutor(_READERS, thread_name_prefix="compaction") as readers:
-            for is_small, files in groupby(self._task.files, lambda f: f.file_size_bytes <= _WHOLE_BYTES):
+            for is_small, files in groupby(self._task.files, _is_small):
                 if not is_small:
                     for file in files:
                         yield from self._read(file)

@@ -20,6 +20,8 @@ from ducklake_core.catalog.committer import Committer
 from ducklake_core.catalog.compaction_reader import TableFiles, read_exact_basis, read_table_files
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_file_stats
+from ducklake_core.catalog.reader import read_head
+from ducklake_core.catalog.session import Session
 from ducklake_core.clock import Clock
 from ducklake_core.errors import CommitConflict
 from ducklake_core.files.compaction import CompactionResult, CompactionTask, compact
@@ -28,9 +30,10 @@ from ducklake_core.files.statistics import leaf_paths
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.maintenance.report import Operation, Work
-from ducklake_core.model import Column, ColumnId, ColumnStats, DataFileId, Snapshot, TableVersion
+from ducklake_core.model import Column, ColumnId, ColumnStats, DataFile, DataFileId, Snapshot, TableVersion
 from ducklake_core.plan.compaction import Compaction, ExactStats, exact_stats, source_of
 from ducklake_core.plan.file_groups import FileGroup, MergeLimits, deleted_rows, plan_merge, plan_rewrite
+from ducklake_core.plan.moved_file import MovedFile, with_current_bounds
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
 from ducklake_core.retries import COMPACTION_STOP, conflict_retries
 from ducklake_core.spec.changes import ChangeKind
@@ -41,6 +44,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _COMMITS = 5  # so often the files of one plan are offered, each time on the newest head
+_LOOKS = 20  # for a moment in which nobody commits
 _THREADS = 2
 
 
@@ -131,8 +135,8 @@ class Compactor:
         raise AssertionError("unreachable")  # the policy re-raises
 
     def _run_once(self) -> Work:
-        start, at = self.clock.seconds(), self.look()
-        found = self._read(at)
+        start = self.clock.seconds()
+        at, found = self._look_at_head()
         groups = self.method.plan(found, at.options)
         if not groups:
             return Work(at.table.qualified_name)
@@ -142,6 +146,19 @@ class Compactor:
             faults.at("after_compaction_write")
             snapshot, kept = self._commit(at, found, done, written) if done else (None, [])
         return _work(at, all_done, kept, snapshot, self.clock.seconds() - start)
+
+    def _look_at_head(self) -> tuple[TableAt, TableFiles]:
+        """Return the table and its files of one and the same head.
+
+        A delete file may hold deletes of later snapshots than the one it is listed for: read at an older one, rows that
+        were deleted since would be written anew, and nobody would notice.
+        """
+        for _ in range(_LOOKS):
+            at = self.look()
+            found, head = self.database.ask(partial(_files_and_head, at=at))
+            if head == at.base:
+                return at, found
+        raise CommitConflict("cannot list the files of one snapshot: others commit all the time")
 
     def _read(self, at: TableAt) -> TableFiles:
         return self.database.ask(lambda session: read_table_files(session, at.table, at.base.snapshot_id))
@@ -212,18 +229,24 @@ class Compactor:
         WrittenFiles(self.storage, [path for one in done for path in one.paths(at.table)]).remove()
 
     def _stage(self, at: TableAt, found: TableFiles, done: Sequence[_Done]) -> Staged:
-        files = tuple(moved for one in done for moved in one.result.files)
+        files = tuple(
+            with_current_bounds(moved, found.columns_of(one.group[0]), at.table.columns)
+            for one in done
+            for moved in one.result.files
+        )
         sources = [file for one in done for file in one.group]
-        exact = None if self.method.keeps_snapshots else self._exact_stats(at, found, done)
+        exact = None if self.method.keeps_snapshots else self._exact_stats(at, found, sources, files)
         of_table = tuple(source_of(file, self.committer.data_path) for file in sources)
         compaction = Compaction(self.method.kind, of_table, files, exact)
         what = f"{self.method.operation.value} files of {at.table.qualified_name}"
         info = CommitInfo(message=what if at.options.requires_message else None)
         return Staged(at.base, (StagedTable(at.table, at.table, TableWrites(moved=compaction)),), info=info)
 
-    def _exact_stats(self, at: TableAt, found: TableFiles, done: Sequence[_Done]) -> ExactStats | None:
+    def _exact_stats(
+        self, at: TableAt, found: TableFiles, sources: Sequence[DataFile], files: Sequence[MovedFile]
+    ) -> ExactStats | None:
         """Work out the table's statistics, if no deleted row is left in its files and none of its rows is inlined."""
-        gone = {file.data_file_id for one in done for file in one.group}
+        gone = {file.data_file_id for file in sources}
         kept = [file for file in found.files if file.data_file_id not in gone]
         if any(deleted_rows(file) for file in kept):
             return None
@@ -232,8 +255,11 @@ class Compactor:
             return None
         stats, of_files = basis
         of_kept = [(file, of_files.get(file.data_file_id, {})) for file in kept]
-        files = [moved for one in done for moved in one.result.files]
         return exact_stats(stats, at.table.columns, of_kept, files)
+
+
+def _files_and_head(session: Session, *, at: TableAt) -> tuple[TableFiles, Snapshot]:
+    return read_table_files(session, at.table, at.base.snapshot_id), read_head(session)
 
 
 def _floats(columns: Sequence[Column]) -> Iterator[Column]:

@@ -136,7 +136,8 @@ def _touch_same_object(mine: TableChange, other: TableChange) -> bool:
 
 
 def _inserts_into_checked(mine: TableChange, other: TableChange, row_checked_tables: frozenset[int]) -> bool:
-    return other.kind in _APPEND and other.object_id in row_checked_tables and other.object_id == mine.object_id
+    """Tell whether rows came since, or moved to files that were not looked at."""
+    return other.kind in _APPEND | _MOVE and other.object_id in row_checked_tables and other.object_id == mine.object_id
 
 
 def _effect(change: TableChange) -> ChangeKind:

@@ -68,7 +68,8 @@ def plan_rewrite(
     for alike in _alike(with_deletes, versions):
         wanted = [f for f in alike if deleted_rows(f) >= threshold * f.record_count]
         if with_crowds:
-            small = [f for f in alike if f not in wanted and f.file_size_bytes < target_bytes]
+            known = {f.data_file_id for f in wanted}
+            small = [f for f in alike if f.data_file_id not in known and f.file_size_bytes < target_bytes]
             runs = _similar_runs(small, target_bytes // _TINY_SHARE)
             wanted += [f for run in runs if len(run) >= _CROWD for f in run]
         groups += _bins(sorted(wanted, key=_age), target_bytes)
