@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-read bench-sink chaos-kafka fuzz mutants soak docs lock format clean
+.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-read bench-sink chaos-kafka fuzz mutants soak docs lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench-kafka: $(ENVIRONMENT) kafka-jars ## measure what a job adds to Spark's rea
 
 bench-latency: $(ENVIRONMENT) ## measure how long a row takes from a commit to a reader of changes (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.latency $(ARGS)
+
+bench-expiry: $(ENVIRONMENT) ## measure the expiry of snapshots: ours and the DuckDB extension's (ARGS="--help")
+	@$(BIN)/python -m benchmarks.expiry $(ARGS)
 
 bench-maintenance: $(ENVIRONMENT) ## measure merges and rewrites of files: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.maintenance $(ARGS)
