@@ -232,6 +232,29 @@ def test_known_files_are_never_orphans(lake: Lake, catalog: Catalog, oracle: Ora
     assert stored_files(catalog) == before
 
 
+def test_what_a_link_leads_to_is_no_orphan(lake: Lake, catalog: Catalog, tmp_path: Path) -> None:
+    outside = tmp_path / "outside" / "x.parquet"
+    outside.parent.mkdir()
+    outside.touch()
+    top = Path(catalog.data_path)
+    (top / "away").symlink_to(outside.parent)
+    (top / "again").symlink_to(top / "main")
+    (top / "x.parquet").symlink_to(outside)
+    before = stored_files(catalog)
+
+    assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+    assert stored_files(catalog) == before
+    assert outside.exists()
+
+
+@pytest.mark.parametrize("start", ["./", "../t/"])
+def test_a_relative_path_that_is_written_otherwise_is_known(lake: Lake, catalog: Catalog, start: str) -> None:
+    run(catalog, f"UPDATE ducklake_data_file SET path = '{start}' || path")
+
+    assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+    assert lake.table("t").count() == 50
+
+
 def test_a_file_that_was_registered_meanwhile_stays(lake: Lake, catalog: Catalog) -> None:
     orphan(catalog)
 

@@ -1,4 +1,4 @@
-"""Which files lakes know: those that no clean-up may remove. Eight bytes for each, however long its path.
+"""Which files lakes know: those that no clean-up may remove. Sixteen bytes for each, however long its path.
 
 Only hashes are kept. Two paths of one hash are both taken for known, which keeps a file that might go, and never the
 other way round.
@@ -30,7 +30,7 @@ class KnownFiles:
         self._hashes = np.sort(np.array(array("q", map(_hash, paths)), dtype=np.int64))
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether a file is known by its path, or, if that is written otherwise, by a name of a full path."""
+        """Tell whether a file is known by its path, or, if that is written otherwise, by its name."""
         return self._has(_hash(path)) or self._has(_hash(_name_of(path)))
 
     def _has(self, value: int) -> bool:
@@ -88,8 +88,7 @@ def _names(database: Database, data_path: str, *, scheduled: bool) -> Iterable[s
 
 def _spellings(path: LakePath, data_path: str) -> Iterable[str]:
     yield join_path(data_path, path.path, is_relative=path.is_relative)
-    if not path.is_relative:  # others may write it otherwise: by a link, another scheme, a parent's parent
-        yield _name_of(path.path)
+    yield _name_of(path.path)  # others may write it otherwise: by a link, another scheme, './' or '../'
 
 
 def _reading_error(database: Database) -> DuckLakeError | None:
