@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from time import time
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -277,6 +278,53 @@ def test_files_of_a_lake_beside_ours_stay(lake: Lake, catalog: Catalog, make_cat
 
         assert report.paths == (str(path),)
         assert other.table("v").read().num_rows == 50
+
+
+def test_files_of_a_lake_that_reaches_our_data_path_by_a_link_stay(
+    lake: Lake, catalog: Catalog, make_catalog: MakeCatalog, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(catalog.data_path)
+    url = catalog.url if catalog.name == "postgres" else make_catalog().url
+    schema = "other" if catalog.name == "postgres" else None
+    with Lake.create(url, f"{tmp_path}/link/inner", metadata_schema=schema) as other:
+        other.create_table("v", {"i": "int64"})
+        other.append("v", MANY)
+        orphan(catalog, "inner/x.parquet")
+
+        assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+        assert other.table("v").read().num_rows == 50
+
+
+def test_files_of_a_lake_with_a_relative_data_path_stay_wherever_we_are(
+    lake: Lake, catalog: Catalog, make_catalog: MakeCatalog
+) -> None:
+    beside = make_catalog() if catalog.name == "sqlite" else catalog
+    schema = "other" if catalog.name == "postgres" else None
+    with Lake.create(beside.url, catalog.data_path, metadata_schema=schema) as other:
+        other.create_table("v", {"i": "int64"})
+        other.append("v", MANY)
+        table = "ducklake_metadata" if schema is None else "other.ducklake_metadata"
+        run(beside, f"UPDATE {table} SET value = 'data1/' WHERE key = 'data_path'")
+
+        assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+        assert other.table("v").read().num_rows == 50
+
+
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_a_file_beside_ours_that_nobody_lets_us_read_keeps_all(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret, opened = tmp_path / "secret.sqlite", Path.open
+    secret.write_bytes(b"no catalog" * 100)  # SQLite cannot read it, either, whoever runs this test
+
+    def refuse(path: Path, *arguments: Any) -> Any:
+        if path == secret:
+            raise PermissionError
+        return opened(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+    assert "secret.sqlite', may keep files here and cannot be read" in lake.cleanup_old_files(older_than=0).held_back[0]
 
 
 def test_the_data_path_of_a_lake_inside_ours_is_left_alone(

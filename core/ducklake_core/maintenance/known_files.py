@@ -15,7 +15,7 @@ import numpy as np
 
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_paths import LakePath, registered_paths
-from ducklake_core.catalog.other_lakes import OtherLake, lakes_beside, shares_files
+from ducklake_core.catalog.other_lakes import OtherLake, lakes_beside, may_share_files, real_place
 from ducklake_core.catalog.scheduled_files import read_scheduled
 from ducklake_core.errors import DuckLakeError
 from ducklake_core.log_lines import one_line
@@ -47,7 +47,7 @@ class Neighbours:
 
     def __enter__(self) -> Self:
         for other in lakes_beside(self._lake.database):
-            if other.data_path is None or shares_files(self._lake.data_path, other.data_path):
+            if may_share_files(self._lake.data_path, other):
                 self._others.append(other)
             else:
                 other.database.close()
@@ -66,10 +66,11 @@ class Neighbours:
         return None
 
     def directories(self) -> tuple[str, ...]:
-        """Return the data paths of others that are below ours: nothing there is our business."""
-        here = same_storage(self._lake.data_path)
-        paths = (same_storage(other.data_path) for other in self._others if other.data_path is not None)
-        return tuple(path for path in paths if path.startswith(here) and path != here)
+        """Return the data paths of others that are below ours, as ours begins: nothing there is our business."""
+        here = real_place(self._lake.data_path)
+        placed = (other.data_path for other in self._others if other.data_path is not None and other.is_placed)
+        below = (path.removeprefix(here) for path in map(real_place, placed) if path.startswith(here) and path != here)
+        return tuple(self._lake.data_path + path for path in below)
 
     def known(self, *, scheduled: bool) -> KnownFiles:
         """Return what this lake and its neighbours have registered; `scheduled`: what is to be deleted, too."""
