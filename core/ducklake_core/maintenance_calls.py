@@ -36,6 +36,7 @@ class MaintenanceCalls:
     database: Database
     storage: Storage
     data_path: str
+    names_data_path: bool = False
     clock: Clock
     recorder: Recorders
 

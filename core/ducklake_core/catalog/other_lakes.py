@@ -63,7 +63,7 @@ def real_place(data_path: str) -> str:
 def _look_at(database: Database) -> OtherLake | None:
     """Return what is there; None: no lake. Its format is not asked for: any lake's files are its own."""
     try:
-        path = database.ask(_read_data_path, checks_version=False)
+        path = database.ask(read_data_path, checks_version=False)
     except DuckLakeError as error:
         return OtherLake(database, None, error)
     if path is None:
@@ -72,7 +72,8 @@ def _look_at(database: Database) -> OtherLake | None:
     return OtherLake(database, normalize_data_path(path), is_placed=is_absolute(path))
 
 
-def _read_data_path(session: Session) -> str | None:
+def read_data_path(session: Session) -> str | None:
+    """Return the data path as a lake has it; None: no lake."""
     if not table_exists(session, "ducklake_metadata"):
         return None
     metadata = session.tables.ducklake_metadata

@@ -88,6 +88,9 @@ class Storage:
     def exists(self, path: str) -> bool:
         return bool(self._info(path).type == pafs.FileType.File)
 
+    def has_directory(self, path: str) -> bool:
+        return bool(self._info(path.rstrip("/")).type == pafs.FileType.Directory)
+
     def size(self, path: str) -> int:
         """Return the size in bytes; raise UnreadableFile when there is no such file."""
         found = self.find_size(path)
@@ -133,7 +136,7 @@ class Storage:
     def remove_directory(self, directory: str) -> None:
         """Delete a directory with all that is in it, if it is there; raise UnreadableFile when that fails."""
         try:
-            if self._info(directory.rstrip("/")).type == pafs.FileType.Directory:
+            if self.has_directory(directory):
                 self._filesystem.delete_dir(self._key(directory).rstrip("/"))
         except OSError as error:
             raise _unreadable(directory, error) from error

@@ -13,6 +13,7 @@ from ducklake_core import faults
 from ducklake_core.catalog.scheduled_files import ScheduledFile, forget_scheduled, read_scheduled
 from ducklake_core.errors import UnreadableFile
 from ducklake_core.maintenance.ages import Age, age_of, option_age
+from ducklake_core.maintenance.data_path import misplaced
 from ducklake_core.maintenance.known_files import KnownFiles, Neighbours
 from ducklake_core.maintenance.removal import Removal, in_batches, removal_work, remove_files, told
 from ducklake_core.maintenance.run import Done, Maintained
@@ -35,9 +36,9 @@ def cleanup_old_files(lake: Maintained, before: datetime | None, named: Collecti
     if not due:
         return Done()
     with Neighbours(lake) as neighbours:
-        unreadable = neighbours.unreadable()
-        if unreadable is not None:
-            return Done(held_back=(unreadable,))
+        reason = misplaced(lake) or neighbours.unreadable()
+        if reason is not None:
+            return Done(held_back=(reason,))
         known = neighbours.known(scheduled=False)
     return _Cleanup(lake, known, named).run(due, dry_run=dry_run)
 
