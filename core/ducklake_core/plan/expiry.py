@@ -16,7 +16,8 @@ from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import Consumer, LedgerEntry, SnapshotId
 
 NOTHING_ASKED = (
-    "nothing was asked for: give older_than, keep_last or versions, or set the lake's option 'expire_older_than'"
+    "nothing was asked for: give an age or set the lake's option 'expire_older_than'; Lake.expire_snapshots also takes "
+    "keep_last or versions without an age"
 )
 _FORGET_CONSUMER = "if it is gone for good, Lake.forget_consumer removes it"
 _FORGET_STREAM = "if it has ended for good, Lake.forget_stream removes it"
