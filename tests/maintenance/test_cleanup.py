@@ -360,6 +360,16 @@ def test_nonsense_is_refused(lake: Lake) -> None:
         lake.cleanup_old_files(older_than="x")
 
 
+def test_every_age_and_some_age_are_not_asked_for_together(lake: Lake, catalog: Catalog) -> None:
+    before = stored_files(catalog)
+
+    with pytest.raises(InvalidInput, match="cleanup_all takes files of every age, and older_than is '7d'"):
+        lake.cleanup_old_files(older_than="7d", cleanup_all=True)
+    with pytest.raises(InvalidInput, match="cleanup_all"):
+        lake.delete_orphaned_files(older_than="7d", cleanup_all=True, dry_run=False)
+    assert stored_files(catalog) == before
+
+
 def _die() -> None:
     raise KeyboardInterrupt
 

@@ -60,6 +60,8 @@ class MaintenanceRequest:
             raise InvalidInput(f"keep_last is {keep_last}, but the newest snapshot always stays: give 1 or more")
         if delete_threshold is not None and not 0 <= delete_threshold <= 1:
             raise InvalidInput(f"delete_threshold is {delete_threshold}, but must be a part of a file's rows: 0 to 1")
+        if any_age and (cleanup_older_than is not None or orphans_older_than is not None):
+            raise InvalidInput("--all takes files of every age: leave out either that or --older-than")
         return cls(
             operations=tuple(Operation) if operations is None else in_order(operations),
             tables=(table,) if isinstance(table, str) else tuple(table or ()),
