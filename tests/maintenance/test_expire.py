@@ -100,6 +100,15 @@ def test_versions_expire_by_themselves(lake: Lake) -> None:
     assert report.held_back == ("snapshot 9 is the newest, which never expires",)
 
 
+def test_versions_of_more_than_one_transaction_expire(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "CHUNK_SNAPSHOTS", 2)
+
+    report = lake.expire_snapshots(versions=[1, 3, 4, 5, 7])
+
+    assert report.snapshot_ids == (1, 3, 4, 5, 7)
+    assert ids(lake) == [0, 2, 6, 8, 9]
+
+
 def test_versions_that_are_not_there_are_an_error(lake: Lake) -> None:
     lake.expire_snapshots(versions=[2])
 
