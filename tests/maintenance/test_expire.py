@@ -125,6 +125,14 @@ def test_the_lakes_option_tells_the_age_where_no_argument_does(lake: Lake) -> No
     assert ids(lake) == [6, 7, 8, 9]
 
 
+@pytest.mark.parametrize("age", ["2 days 24 hours", "2 days 24:00:00"])
+def test_the_option_is_read_as_duckdb_has_set_it(lake: Lake, catalog: Catalog, oracle: Oracle, age: str) -> None:
+    oracle.attach(catalog.attach)
+    oracle.execute(f"CALL lake.set_option('expire_older_than', '{age}')")
+
+    assert lake.expire_snapshots().snapshot_ids == (0, 1, 2, 3, 4, 5)
+
+
 def test_nothing_expires_where_nothing_is_asked_for(lake: Lake) -> None:
     report = lake.expire_snapshots()
 
