@@ -117,7 +117,9 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
         patience = Patience.of(catalog_timeout).told_to(recorder)
         database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
         find = partial(open_lake, database, data_path, override=override_data_path)
-        return cls._of(database, find, recorder, clock)
+        lake = cls._of(database, find, recorder, clock)
+        lake.names_data_path = data_path is not None
+        return lake
 
     @classmethod
     def _of(cls, database: Database, find_data_path: Callable[[], str], recorder: Recorder, clock: Clock) -> Self:

@@ -36,6 +36,7 @@ class MaintenanceCalls:
     database: Database
     storage: Storage
     data_path: str
+    names_data_path: bool = False
     clock: Clock
     recorder: Recorders
 
@@ -92,9 +93,10 @@ class MaintenanceCalls:
         """Expire old snapshots: what was visible only in them is gone, and its files are scheduled for deletion.
 
         `older_than`: those that are older than this age (seconds, a timedelta or a text such as `7d`), by default the
-        lake's option `expire_older_than`. `keep_last`: the newest so many stay, whatever their age. `versions`: these
-        alone, by id. The newest never expires; nor does what a live consumer of a change feed has yet to read, or what
-        came after the last epoch of a stream: `held_back` of the report says who keeps what. `dry_run`: only look.
+        lake's option `expire_older_than`. `keep_last`: the newest so many stay, whatever their age; where nothing
+        tells an age, all others expire. `versions`: these alone, by id. The newest never expires; nor does what a live
+        consumer of a change feed has yet to read, or what came after the last epoch of a stream: `held_back` of the
+        report says who keeps what. `dry_run`: only look.
         Raises InvalidInput, and ObjectNotFound for versions that are not there.
         """
         wanted = wanted_of(self, older_than, keep_last, versions)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,8 +14,13 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Consumer, Lake
+from ducklake_core.maintenance.report import Operation
 from ducklake_core.model import SnapshotId
+from ducklake_streaming import maintain
 from ducklake_streaming.cli import main
+from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
+from ducklake_streaming.maintenance.maintain import run_operations
+from ducklake_streaming.maintenance.runners import run_in_process
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.terminal import Terminal
@@ -103,6 +109,22 @@ def test_all_is_done_in_the_order_of_checkpoint_and_told(
     assert shown.err == ""
     oracle.attach(catalog.attach)
     assert oracle.query("SELECT count(*), sum(id) FROM orders") == [(len(before), sum(before))]
+
+
+def test_without_an_age_nothing_expires_unless_that_is_what_is_asked_for(lake: Lake, shown: Shown) -> None:
+    before = len(lake.snapshots())
+    settings = MaintenanceSettings.parse({"keep_last": 1})
+
+    shown.json("all", "--table", "others", "--keep-last", "1")
+    maintain(lake, operations=["expire"], keep_last=1)
+    list(run_operations(lake, replace(settings.request(), operations=(Operation.EXPIRE,)), run_in_process))
+    assert len(lake.snapshots()) >= before
+
+    assert shown.json("expire", "--keep-last", "3")[0]["outcome"] == "done"
+    assert len(lake.snapshots()) == 3
+    lake.set_option("expire_older_than", "0 seconds")
+    maintain(lake, operations=["expire"], keep_last=2)
+    assert len(lake.snapshots()) == 2
 
 
 def test_people_see_files_before_and_after(lake: Lake, shown: Shown) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from time import time
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -232,6 +233,29 @@ def test_known_files_are_never_orphans(lake: Lake, catalog: Catalog, oracle: Ora
     assert stored_files(catalog) == before
 
 
+def test_what_a_link_leads_to_is_no_orphan(lake: Lake, catalog: Catalog, tmp_path: Path) -> None:
+    outside = tmp_path / "outside" / "x.parquet"
+    outside.parent.mkdir()
+    outside.touch()
+    top = Path(catalog.data_path)
+    (top / "away").symlink_to(outside.parent)
+    (top / "again").symlink_to(top / "main")
+    (top / "x.parquet").symlink_to(outside)
+    before = stored_files(catalog)
+
+    assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+    assert stored_files(catalog) == before
+    assert outside.exists()
+
+
+@pytest.mark.parametrize("start", ["./", "../t/"])
+def test_a_relative_path_that_is_written_otherwise_is_known(lake: Lake, catalog: Catalog, start: str) -> None:
+    run(catalog, f"UPDATE ducklake_data_file SET path = '{start}' || path")
+
+    assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+    assert lake.table("t").count() == 50
+
+
 def test_a_file_that_was_registered_meanwhile_stays(lake: Lake, catalog: Catalog) -> None:
     orphan(catalog)
 
@@ -254,6 +278,53 @@ def test_files_of_a_lake_beside_ours_stay(lake: Lake, catalog: Catalog, make_cat
 
         assert report.paths == (str(path),)
         assert other.table("v").read().num_rows == 50
+
+
+def test_files_of_a_lake_that_reaches_our_data_path_by_a_link_stay(
+    lake: Lake, catalog: Catalog, make_catalog: MakeCatalog, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(catalog.data_path)
+    url = catalog.url if catalog.name == "postgres" else make_catalog().url
+    schema = "other" if catalog.name == "postgres" else None
+    with Lake.create(url, f"{tmp_path}/link/inner", metadata_schema=schema) as other:
+        other.create_table("v", {"i": "int64"})
+        other.append("v", MANY)
+        orphan(catalog, "inner/x.parquet")
+
+        assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+        assert other.table("v").read().num_rows == 50
+
+
+def test_files_of_a_lake_with_a_relative_data_path_stay_wherever_we_are(
+    lake: Lake, catalog: Catalog, make_catalog: MakeCatalog
+) -> None:
+    beside = make_catalog() if catalog.name == "sqlite" else catalog
+    schema = "other" if catalog.name == "postgres" else None
+    with Lake.create(beside.url, catalog.data_path, metadata_schema=schema) as other:
+        other.create_table("v", {"i": "int64"})
+        other.append("v", MANY)
+        table = "ducklake_metadata" if schema is None else "other.ducklake_metadata"
+        run(beside, f"UPDATE {table} SET value = 'data1/' WHERE key = 'data_path'")
+
+        assert lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths == ()
+        assert other.table("v").read().num_rows == 50
+
+
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_a_file_beside_ours_that_nobody_lets_us_read_keeps_all(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret, opened = tmp_path / "secret.sqlite", Path.open
+    secret.write_bytes(b"no catalog" * 100)  # SQLite cannot read it, either, whoever runs this test
+
+    def refuse(path: Path, *arguments: Any) -> Any:
+        if path == secret:
+            raise PermissionError
+        return opened(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+    assert "secret.sqlite', may keep files here and cannot be read" in lake.cleanup_old_files(older_than=0).held_back[0]
 
 
 def test_the_data_path_of_a_lake_inside_ours_is_left_alone(
@@ -287,6 +358,16 @@ def test_nonsense_is_refused(lake: Lake) -> None:
         lake.delete_orphaned_files(older_than="x")
     with pytest.raises(InvalidInput, match="older_than is 'x'"):
         lake.cleanup_old_files(older_than="x")
+
+
+def test_every_age_and_some_age_are_not_asked_for_together(lake: Lake, catalog: Catalog) -> None:
+    before = stored_files(catalog)
+
+    with pytest.raises(InvalidInput, match="cleanup_all takes files of every age, and older_than is '7d'"):
+        lake.cleanup_old_files(older_than="7d", cleanup_all=True)
+    with pytest.raises(InvalidInput, match="cleanup_all"):
+        lake.delete_orphaned_files(older_than="7d", cleanup_all=True, dry_run=False)
+    assert stored_files(catalog) == before
 
 
 def _die() -> None:

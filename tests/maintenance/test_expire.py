@@ -100,6 +100,15 @@ def test_versions_expire_by_themselves(lake: Lake) -> None:
     assert report.held_back == ("snapshot 9 is the newest, which never expires",)
 
 
+def test_versions_of_more_than_one_transaction_expire(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "CHUNK_SNAPSHOTS", 2)
+
+    report = lake.expire_snapshots(versions=[1, 3, 4, 5, 7])
+
+    assert report.snapshot_ids == (1, 3, 4, 5, 7)
+    assert ids(lake) == [0, 2, 6, 8, 9]
+
+
 def test_versions_that_are_not_there_are_an_error(lake: Lake) -> None:
     lake.expire_snapshots(versions=[2])
 
@@ -114,6 +123,14 @@ def test_the_lakes_option_tells_the_age_where_no_argument_does(lake: Lake) -> No
     lake.expire_snapshots()
 
     assert ids(lake) == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("age", ["2 days 24 hours", "2 days 24:00:00"])
+def test_the_option_is_read_as_duckdb_has_set_it(lake: Lake, catalog: Catalog, oracle: Oracle, age: str) -> None:
+    oracle.attach(catalog.attach)
+    oracle.execute(f"CALL lake.set_option('expire_older_than', '{age}')")
+
+    assert lake.expire_snapshots().snapshot_ids == (0, 1, 2, 3, 4, 5)
 
 
 def test_nothing_expires_where_nothing_is_asked_for(lake: Lake) -> None:

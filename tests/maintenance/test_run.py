@@ -110,6 +110,16 @@ def test_a_lease_that_ran_out_is_taken_over(lake: Lake, hands: Hands) -> None:
     assert lake.database.ask(read_leases) == []
 
 
+def test_a_lease_that_a_wrong_clock_has_taken_holds_nobody_up(lake: Lake) -> None:
+    years = timedelta(days=3650)
+    take_lease(lake.database, Lease("maintenance", "lost", "merge", BEGIN + years), BEGIN + years)
+
+    report = run_operation(lake, Operation.EXPIRE, lambda: Done((Work(snapshots=1),)))
+
+    assert (report.held_back, report.total.snapshots) == ((), 1)
+    assert lake.database.ask(read_leases) == []
+
+
 def test_a_failure_is_recorded_and_raised_and_gives_the_lease_back(lake: Lake) -> None:
     def fail() -> Done:
         raise InvalidInput("no such thing")

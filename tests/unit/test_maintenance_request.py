@@ -31,6 +31,7 @@ def test_ages_are_seconds_texts_or_times(age: Any) -> None:
     [
         ({"operations": ["merg"]}, "there is no operation 'merg': did you mean 'merge'?"),
         ({"expire_older_than": "a week"}, "expire_older_than is 'a week', but must be a number of seconds"),
+        ({"any_age": True, "orphans_older_than": "7d"}, "--all takes files of every age"),
         ({"keep_last": 0}, "keep_last is 0, but the newest snapshot always stays"),
         ({"delete_threshold": 50}, "delete_threshold is 50, but must be a part of a file's rows: 0 to 1"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.options import normalize_option
-from ducklake_core.spec.quantities import parse_duration, parse_size
+from ducklake_core.spec.quantities import parse_duration, parse_interval, parse_size
 
 
 @pytest.mark.parametrize("text", ["5 minutes", "5 minute", "5m", "5min", "5 Mins", "300", " 300 seconds ", "300000 ms"])
@@ -20,6 +20,31 @@ def test_a_time_is_taken_as_people_write_it(text: str) -> None:
 )
 def test_longer_times_have_their_words(text: str, time: timedelta) -> None:
     assert parse_duration(text) == time
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("1 month", timedelta(days=30)),
+        ("1 year 2 mons", timedelta(days=425)),
+        ("1 day 12 hours", timedelta(days=1.5)),
+        ("1 day 12:00:00", timedelta(days=1.5)),
+        ("36:30:00.5", timedelta(hours=36.5, seconds=0.5)),
+        ("1d12h", timedelta(days=1.5)),
+        ("7 days", timedelta(days=7)),
+        ("90", timedelta(seconds=90)),
+    ],
+)
+def test_options_of_a_lake_have_times_as_duckdb_writes_intervals(text: str, time: timedelta) -> None:
+    assert parse_interval(text) == time
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "soon", "1 month or so", "-1 day", "1 day 12", "101 years", "9" * 400 + " y"]
+)
+def test_what_is_no_interval_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ValueError, match="'5 minutes'"):
+        parse_interval(text)
 
 
 @pytest.mark.parametrize("text", ["64MB", "64 megabytes", "64 Megabyte", "64000000", "64000 kB"])

@@ -78,6 +78,11 @@ def normalize_data_path(data_path: str) -> str:
     return data_path.rstrip("/") + "/"
 
 
+def is_absolute(data_path: str) -> bool:
+    """Tell whether a data path is the same in every working directory."""
+    return "://" in data_path or Path(data_path).is_absolute()
+
+
 def _settle_data_path(database: Database, stored: str, wanted: str | None, *, override: bool) -> str:
     if wanted is None:
         return normalize_data_path(stored)

@@ -32,18 +32,20 @@ class Lease:
 def take_lease(database: Database, wanted: Lease, now: datetime) -> Lease:
     """Take a lease, or renew it, unless another holds it; return the one that is in force then.
 
+    One that lasts more than twice as long from now as the wanted one is of a wrong clock, and counts as run out.
     Raises CatalogForbidden where the table can neither be made nor written to.
     """
     table = _lease_table(database)
     database.write_alone("make a table for leases in", lambda session: create_missing(session, table))
-    found = [wanted]
+    found, latest = [wanted], now + 2 * (wanted.expires_at - now)
 
     def take(session: Session) -> None:
         rows = [Lease(*row) for row in session.query(_select(table), name=wanted.name)]
-        other = next((one for one in rows if one.holder != wanted.holder and one.expires_at > now), None)
+        other = next((one for one in rows if one.holder != wanted.holder and now < one.expires_at <= latest), None)
         found[0] = other or wanted
         if other is None:
-            remove = Statement(_delete(table), {"key": wanted.name, "holder_key": wanted.holder, "until": now})
+            keys = {"key": wanted.name, "holder_key": wanted.holder, "until": now, "latest": latest}
+            remove = Statement(_delete(table), keys)
             session.write_and_commit([remove, Statement(_insert(table), _values(wanted))])
 
     database.write_alone(f"take the lease '{wanted.name}' of", take)
@@ -107,6 +109,7 @@ def _delete_own(table: Table) -> Delete:
 
 @lru_cache(maxsize=64)
 def _delete(table: Table) -> Delete:
-    """The lease of a name that its holder renews, or that had run out by a time."""
+    """The lease of a name that its holder renews, that had run out by a time, or that ends too late to be true."""
     is_ours, has_ended = table.c.holder == bindparam("holder_key"), table.c.expires_at <= bindparam("until")
-    return delete(table).where(table.c.name == bindparam("key"), or_(is_ours, has_ended))
+    is_wrong = table.c.expires_at > bindparam("latest")
+    return delete(table).where(table.c.name == bindparam("key"), or_(is_ours, has_ended, is_wrong))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Self
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -88,6 +88,9 @@ class Storage:
     def exists(self, path: str) -> bool:
         return bool(self._info(path).type == pafs.FileType.File)
 
+    def has_directory(self, path: str) -> bool:
+        return bool(self._info(path.rstrip("/")).type == pafs.FileType.Directory)
+
     def size(self, path: str) -> int:
         """Return the size in bytes; raise UnreadableFile when there is no such file."""
         found = self.find_size(path)
@@ -108,13 +111,16 @@ class Storage:
     def walk(self, directory: str) -> Iterator[StoredFile]:
         """Yield all files in a directory and below, one directory after another: no more than one is in memory.
 
-        Directories that are gone have no files. Raises UnreadableFile for what cannot be listed.
+        Directories that are gone have no files. Links are left out: what they lead to may be anywhere, or met twice.
+        Raises UnreadableFile for what cannot be listed.
         """
         top, left = self._key(directory).rstrip("/"), [""]
         while left:
             below = left.pop()
             for info in self._listed(f"{top}/{below}".rstrip("/"), directory):
                 name = f"{below}{info.base_name}"
+                if self.is_local and Path(f"{top}/{name}").is_symlink():
+                    continue
                 if info.type == pafs.FileType.Directory:
                     left.append(f"{name}/")
                 elif info.type == pafs.FileType.File:
@@ -130,7 +136,7 @@ class Storage:
     def remove_directory(self, directory: str) -> None:
         """Delete a directory with all that is in it, if it is there; raise UnreadableFile when that fails."""
         try:
-            if self._info(directory.rstrip("/")).type == pafs.FileType.Directory:
+            if self.has_directory(directory):
                 self._filesystem.delete_dir(self._key(directory).rstrip("/"))
         except OSError as error:
             raise _unreadable(directory, error) from error

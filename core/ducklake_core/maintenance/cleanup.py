@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 
 from ducklake_core import faults
 from ducklake_core.catalog.scheduled_files import ScheduledFile, forget_scheduled, read_scheduled
-from ducklake_core.errors import UnreadableFile
+from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.maintenance.ages import Age, age_of, option_age
+from ducklake_core.maintenance.data_path import misplaced
 from ducklake_core.maintenance.known_files import KnownFiles, Neighbours
 from ducklake_core.maintenance.removal import Removal, in_batches, removal_work, remove_files, told
 from ducklake_core.maintenance.run import Done, Maintained
@@ -23,6 +24,10 @@ DEFAULT_AGE = timedelta(days=2)  # the reference's, where neither argument nor o
 
 def deletion_limit(lake: Maintained, older_than: Age | None, *, cleanup_all: bool) -> datetime | None:
     """Return before when a file must have been scheduled or written to be removed; None: whenever. InvalidInput."""
+    if cleanup_all and older_than is not None:
+        raise InvalidInput(
+            f"cleanup_all takes files of every age, and older_than is {older_than!r}: leave one of them out"
+        )
     if cleanup_all:
         return None
     age = age_of("older_than", older_than) if older_than is not None else option_age(lake, "delete_older_than")
@@ -35,9 +40,9 @@ def cleanup_old_files(lake: Maintained, before: datetime | None, named: Collecti
     if not due:
         return Done()
     with Neighbours(lake) as neighbours:
-        unreadable = neighbours.unreadable()
-        if unreadable is not None:
-            return Done(held_back=(unreadable,))
+        reason = misplaced(lake) or neighbours.unreadable()
+        if reason is not None:
+            return Done(held_back=(reason,))
         known = neighbours.known(scheduled=False)
     return _Cleanup(lake, known, named).run(due, dry_run=dry_run)
 

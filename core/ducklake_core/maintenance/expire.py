@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ducklake_core import faults
 from ducklake_core.catalog.expiry import Expired, expire
@@ -21,7 +22,8 @@ def expire_snapshots(lake: Maintained, wanted: Wanted, *, dry_run: bool) -> Done
     """Expire what is wanted, chunk by chunk; then reclaim tables and rows of inlined data that nobody needs."""
     done: list[Expired] = []
     while not done or not done[-1].is_all:
-        done.append(expire(lake.database, wanted, lake.clock.now(), dry_run=dry_run))
+        now = lake.clock.now()
+        done.append(expire(lake.database, replace(wanted, is_checked=bool(done)), now, dry_run=dry_run))
         faults.at("after_expiry_chunk")
     skipped = None if dry_run else _reclaim(lake)
     ids = tuple(i for one in done for i in one.snapshot_ids)

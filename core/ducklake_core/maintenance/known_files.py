@@ -1,4 +1,4 @@
-"""Which files lakes know: those that no clean-up may remove. Eight bytes for each, however long its path.
+"""Which files lakes know: those that no clean-up may remove. Sixteen bytes for each, however long its path.
 
 Only hashes are kept. Two paths of one hash are both taken for known, which keeps a file that might go, and never the
 other way round.
@@ -15,7 +15,7 @@ import numpy as np
 
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_paths import LakePath, registered_paths
-from ducklake_core.catalog.other_lakes import OtherLake, lakes_beside, shares_files
+from ducklake_core.catalog.other_lakes import OtherLake, lakes_beside, may_share_files, real_place
 from ducklake_core.catalog.scheduled_files import read_scheduled
 from ducklake_core.errors import DuckLakeError
 from ducklake_core.log_lines import one_line
@@ -30,7 +30,7 @@ class KnownFiles:
         self._hashes = np.sort(np.array(array("q", map(_hash, paths)), dtype=np.int64))
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether a file is known by its path, or, if that is written otherwise, by a name of a full path."""
+        """Tell whether a file is known by its path, or, if that is written otherwise, by its name."""
         return self._has(_hash(path)) or self._has(_hash(_name_of(path)))
 
     def _has(self, value: int) -> bool:
@@ -47,7 +47,7 @@ class Neighbours:
 
     def __enter__(self) -> Self:
         for other in lakes_beside(self._lake.database):
-            if other.data_path is None or shares_files(self._lake.data_path, other.data_path):
+            if may_share_files(self._lake.data_path, other):
                 self._others.append(other)
             else:
                 other.database.close()
@@ -66,10 +66,11 @@ class Neighbours:
         return None
 
     def directories(self) -> tuple[str, ...]:
-        """Return the data paths of others that are below ours: nothing there is our business."""
-        here = same_storage(self._lake.data_path)
-        paths = (same_storage(other.data_path) for other in self._others if other.data_path is not None)
-        return tuple(path for path in paths if path.startswith(here) and path != here)
+        """Return the data paths of others that are below ours, as ours begins: nothing there is our business."""
+        here = real_place(self._lake.data_path)
+        placed = (other.data_path for other in self._others if other.data_path is not None and other.is_placed)
+        below = (path.removeprefix(here) for path in map(real_place, placed) if path.startswith(here) and path != here)
+        return tuple(self._lake.data_path + path for path in below)
 
     def known(self, *, scheduled: bool) -> KnownFiles:
         """Return what this lake and its neighbours have registered; `scheduled`: what is to be deleted, too."""
@@ -88,8 +89,7 @@ def _names(database: Database, data_path: str, *, scheduled: bool) -> Iterable[s
 
 def _spellings(path: LakePath, data_path: str) -> Iterable[str]:
     yield join_path(data_path, path.path, is_relative=path.is_relative)
-    if not path.is_relative:  # others may write it otherwise: by a link, another scheme, a parent's parent
-        yield _name_of(path.path)
+    yield _name_of(path.path)  # others may write it otherwise: by a link, another scheme, './' or '../'
 
 
 def _reading_error(database: Database) -> DuckLakeError | None:

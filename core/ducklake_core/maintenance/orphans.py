@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from ducklake_core import faults
 from ducklake_core.errors import UnreadableFile
 from ducklake_core.files.storage import StoredFile
+from ducklake_core.maintenance.data_path import misplaced
 from ducklake_core.maintenance.known_files import KnownFiles, Neighbours
 from ducklake_core.maintenance.removal import Removal, in_batches, removal_work, remove_files, told
 from ducklake_core.maintenance.run import Done, Maintained
@@ -26,9 +27,9 @@ def delete_orphaned_files(lake: Maintained, before: datetime | None, *, dry_run:
     """Remove orphans that were written before a time; None: whenever that was."""
     limit = None if before is None else min(before, lake.clock.now() - LEAST_AGE)
     with Neighbours(lake) as neighbours:
-        unreadable = neighbours.unreadable()
-        if unreadable is not None:
-            return Done(held_back=(unreadable,))
+        reason = misplaced(lake) or neighbours.unreadable()
+        if reason is not None:
+            return Done(held_back=(reason,))
         return _Orphans(lake, neighbours, before, limit).run(dry_run=dry_run)
 
 

@@ -33,11 +33,12 @@ _RENEWALS = 4  # within that time
 
 
 class Maintained(Protocol):
-    """What maintenance needs of a lake."""
+    """What maintenance needs of a lake. `names_data_path`: who opened it said where its files are."""
 
     database: Database
     storage: Storage
     data_path: str
+    names_data_path: bool
     clock: Clock
     recorder: Recorders
 

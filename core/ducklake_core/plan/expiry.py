@@ -16,7 +16,8 @@ from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import Consumer, LedgerEntry, SnapshotId
 
 NOTHING_ASKED = (
-    "nothing was asked for: give older_than, keep_last or versions, or set the lake's option 'expire_older_than'"
+    "nothing was asked for: give an age or set the lake's option 'expire_older_than'; Lake.expire_snapshots also takes "
+    "keep_last or versions without an age"
 )
 _FORGET_CONSUMER = "if it is gone for good, Lake.forget_consumer removes it"
 _FORGET_STREAM = "if it has ended for good, Lake.forget_stream removes it"
@@ -32,11 +33,15 @@ class SnapshotAge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to expire: what was made before a time, and all but the newest; or these alone. All None: nothing."""
+    """What is to expire: what was made before a time, and all but the newest; or these alone. All None: nothing.
+
+    `is_checked`: the versions were there when expiry began, and those that are gone by now are no mistake.
+    """
 
     before: datetime | None = None
     keep_last: int | None = None
     versions: tuple[SnapshotId, ...] | None = None
+    is_checked: bool = False
 
     @property
     def is_nothing(self) -> bool:
@@ -90,7 +95,8 @@ def _chosen(ages: Sequence[SnapshotAge], wanted: Wanted) -> list[SnapshotId]:
         return []
     older = ages[: max(0, len(ages) - (wanted.keep_last or 1))]
     if wanted.versions is not None:
-        _check_there(ages, wanted.versions)
+        if not wanted.is_checked:
+            _check_there(ages, wanted.versions)
         versions = set(wanted.versions)
         return [age.snapshot_id for age in older if age.snapshot_id in versions]
     return [age.snapshot_id for age in older if wanted.before is None or age.time < wanted.before]

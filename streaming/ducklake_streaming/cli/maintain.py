@@ -33,7 +33,6 @@ Threshold = Annotated[
     ),
 ]
 AnyAge = Annotated[bool, typer.Option("--all", help="However young they are: for when nobody reads or writes.")]
-KeepLast = Annotated[int | None, typer.Option(min=1, help="So many of the newest snapshots stay, however old.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -60,7 +59,10 @@ def do_all(
         str | None,
         typer.Option(help=f"Snapshots older than this expire, {_AGE}; default: the lake's option, else none do."),
     ] = None,
-    keep_last: KeepLast = None,
+    keep_last: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many of the newest snapshots stay, however old; without an age all do."),
+    ] = None,
     delete_threshold: Threshold = None,
     cleanup_older_than: Annotated[
         str | None, typer.Option(help="Files go that no snapshot has needed for so long; default: 2 days.")
@@ -104,7 +106,10 @@ def expire(
     older_than: Annotated[
         str | None, typer.Option(help=f"Snapshots older than this, {_AGE}; default: the lake's option.")
     ] = None,
-    keep_last: KeepLast = None,
+    keep_last: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many of the newest snapshots stay; without an age all others expire."),
+    ] = None,
     versions: Annotated[list[int] | None, typer.Option("--version", help="This snapshot; may be given again.")] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -119,6 +124,7 @@ def expire(
         operations=["expire"],
         expire_older_than=older_than,
         keep_last=keep_last,
+        expire_all_others=True,
         versions=versions or (),
         dry_run=dry_run,
     )

@@ -67,7 +67,9 @@ class MaintenanceSettings(Keys):
         "snapshots older than this expire; default: the lake's option `expire_older_than`, and without that none do",
         default=None,
     )
-    keep_last: OptionalCount = setting("so many of the newest snapshots stay, however old", default=None)
+    keep_last: OptionalCount = setting(
+        "so many of the newest snapshots stay, however old; without an age all do", default=None
+    )
     merge: Flag = setting("merge small files into large ones", default=True)
     rewrite: Flag = setting("write files with many deleted rows anew", default=True)
     delete_threshold: OptionalPart = setting(

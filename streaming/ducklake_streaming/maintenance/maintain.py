@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 from ducklake_core import Lake
 from ducklake_core.errors import CatalogUnavailable, DuckLakeError, ObjectNotFound
 from ducklake_core.log_lines import one_line
-from ducklake_core.maintenance.ages import Age
+from ducklake_core.maintenance.ages import Age, option_age
 from ducklake_core.maintenance.report import MaintenanceReport, Operation, Work
 from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_streaming.maintenance.flush import flush_tables
@@ -38,9 +38,9 @@ def maintain(  # noqa: PLR0913 # each is a choice that users make, by name
     """Do all of a lake's maintenance, or some `operations` of it, and return a report of each.
 
     The order is that of DuckDB's CHECKPOINT: flush, expire, merge, rewrite, cleanup, orphans. `table`: flush, merge and
-    rewrite only this one, or these. Snapshots expire only if `expire_older_than`, `keep_last` or the lake's option
-    `expire_older_than` say which. Orphans are counted, and removed only with `delete_orphans`. Ages are seconds, texts
-    such as "7d", or timedeltas; None is the lake's option, or the reference's default.
+    rewrite only this one, or these. Snapshots expire only if `expire_older_than` or the lake's option of that name tell
+    an age; the newest `keep_last` stay all the same. Orphans are counted, and removed only with `delete_orphans`. Ages
+    are seconds, texts such as "7d", or timedeltas; None is the lake's option, or the reference's default.
 
     With `spark`, executors merge and rewrite tables that have files of `large_bytes` or more to write anew, and this
     process the others.
@@ -95,8 +95,7 @@ def _run(
         case Operation.FLUSH:
             return flush_tables(lake, request.tables, pause)
         case Operation.EXPIRE:
-            older_than, keep_last, versions = request.expire_older_than, request.keep_last, request.versions or None
-            return lake.expire_snapshots(older_than=older_than, keep_last=keep_last, versions=versions, dry_run=dry_run)
+            return _expire(lake, request)
         case Operation.MERGE:
             merge = partial(lake.merge_adjacent_files, runner=runner)
             return _each(lake, operation, request.tables, pause, merge)
@@ -118,6 +117,14 @@ def _run(
             )
         case never:
             assert_never(never)
+
+
+def _expire(lake: Lake, request: MaintenanceRequest) -> MaintenanceReport:
+    older_than, keep_last, versions = request.expire_older_than, request.keep_last, request.versions or None
+    if keep_last is not None and older_than is None and not request.expire_all_others:
+        older_than = option_age(lake, "expire_older_than")
+        keep_last = None if older_than is None else keep_last  # how many stay is no reason for others to go
+    return lake.expire_snapshots(older_than=older_than, keep_last=keep_last, versions=versions, dry_run=request.dry_run)
 
 
 def _each(

@@ -20,12 +20,14 @@ class MaintenanceRequest:
     `tables`: flush, merge and rewrite these only; the other operations are of the whole lake. `dry_run`: expire and
     clean up nothing, but tell what would go. Orphans are counted, and removed only by `delete_orphans`. `any_age`:
     files go however young they are, by cleanup and as orphans; `also_remove`: these, too, outside of the data path.
+    `expire_all_others`: all but the newest `keep_last` expire where nothing tells an age; else none does.
     """
 
     operations: tuple[Operation, ...] = tuple(Operation)
     tables: tuple[str, ...] = ()
     expire_older_than: timedelta | None = None
     keep_last: int | None = None
+    expire_all_others: bool = False
     versions: tuple[int, ...] = ()
     cleanup_older_than: timedelta | None = None
     orphans_older_than: timedelta | None = None
@@ -43,6 +45,7 @@ class MaintenanceRequest:
         table: str | Sequence[str] | None = None,
         expire_older_than: Age | None = None,
         keep_last: int | None = None,
+        expire_all_others: bool = False,
         versions: Iterable[int] = (),
         cleanup_older_than: Age | None = None,
         orphans_older_than: Age | None = None,
@@ -57,11 +60,14 @@ class MaintenanceRequest:
             raise InvalidInput(f"keep_last is {keep_last}, but the newest snapshot always stays: give 1 or more")
         if delete_threshold is not None and not 0 <= delete_threshold <= 1:
             raise InvalidInput(f"delete_threshold is {delete_threshold}, but must be a part of a file's rows: 0 to 1")
+        if any_age and (cleanup_older_than is not None or orphans_older_than is not None):
+            raise InvalidInput("--all takes files of every age: leave out either that or --older-than")
         return cls(
             operations=tuple(Operation) if operations is None else in_order(operations),
             tables=(table,) if isinstance(table, str) else tuple(table or ()),
             expire_older_than=_age("expire_older_than", expire_older_than),
             keep_last=keep_last,
+            expire_all_others=expire_all_others,
             versions=tuple(versions),
             cleanup_older_than=_age("cleanup_older_than", cleanup_older_than),
             orphans_older_than=_age("orphans_older_than", orphans_older_than),

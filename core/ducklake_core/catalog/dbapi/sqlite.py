@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os.path
 import re
 import sqlite3
 from collections.abc import Callable
@@ -138,7 +139,9 @@ def _is_sqlite(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:  # a directory, a socket, or what we may not read
+    except PermissionError:  # it may be a lake: who opens it is told that it cannot be read
+        return not os.path.isdir(path)  # noqa: PTH112 # a path below what we may not enter makes is_dir raise
+    except OSError:  # a directory or a socket
         return False
 
 

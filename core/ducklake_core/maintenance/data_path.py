@@ -1,0 +1,31 @@
+"""Whether the files of a lake are where we look for them: one that is gone and one that is elsewhere look the same."""
+
+from __future__ import annotations
+
+from ducklake_core.catalog.file_paths import registered_paths
+from ducklake_core.catalog.lake_setup import is_absolute
+from ducklake_core.catalog.other_lakes import read_data_path
+from ducklake_core.catalog.scheduled_files import read_scheduled
+from ducklake_core.maintenance.run import Maintained
+from ducklake_core.spec.paths import hide_password
+
+
+def misplaced(lake: Maintained) -> str | None:
+    """Say why the data path may be another place than that of the lake's files; None: nothing tells so."""
+    path = hide_password(lake.data_path)
+    if not lake.names_data_path and not is_absolute(lake.database.ask(read_data_path) or path):
+        return (
+            f"the catalog has a relative data path, which is '{path}' in this working directory and another one in "
+            "others: open the lake with data_path=… to say where its files are"
+        )
+    if lake.storage.is_local and not lake.storage.has_directory(lake.data_path) and _has_files(lake):
+        return (
+            f"the data path '{path}' does not exist: mount it, or open the lake with data_path=… and "
+            "override_data_path=True if its files were moved"
+        )
+    return None
+
+
+def _has_files(lake: Maintained) -> bool:
+    """Tell whether the catalog knows files: a lake that never had any has no directory for them, either."""
+    return any(True for _ in registered_paths(lake.database)) or bool(lake.database.ask(read_scheduled))
