@@ -137,8 +137,8 @@ _ALL = (
     Kind(
         "lost-delete-marks",
         Severity.ERROR,
-        "rows that were deleted while DuckDB merged or rewrote their file: they are back",
-        "Delete these rows again, and merge only while nobody deletes; Lake.merge_adjacent_files loses no mark.",
+        "rows that were deleted while their file was merged or rewritten: they are back",
+        "Delete these rows again. Make small deletes here, or maintain the lake while DuckDB makes none.",
     ),
     Kind(
         "wrong-delete-count",
