@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path for package in ("core", "sinks", "sources", "streaming") for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
@@ -49,3 +50,10 @@ def test_few_places_catch_every_error_and_each_says_why() -> None:
 
     assert len(places) <= 15, places
     assert [place for place in places if "# " not in lines[place][int(place.partition(":")[2]) - 1]] == []
+
+
+def test_tests_read_log_messages_and_not_their_formatted_text() -> None:
+    """Once PySpark has logged an error of its own, pytest's handler formats every line as JSON, quotes escaped."""
+    formatted = "caplog" + ".text"
+
+    assert [str(path.relative_to(ROOT)) for path in TESTS if formatted in path.read_text()] == []

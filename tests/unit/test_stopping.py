@@ -90,7 +90,7 @@ def test_query_that_fails_with_the_signal_is_logged(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         run(die)
 
-    assert "query_failed signal=SIGTERM" in caplog.text
+    assert any("query_failed signal=SIGTERM" in message for message in caplog.messages)
 
 
 def test_jvm_that_dies_without_a_signal_is_an_error() -> None:
