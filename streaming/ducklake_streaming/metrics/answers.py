@@ -1,0 +1,21 @@
+"""What the server of metrics answers to a request. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one GET. It is made in a thread of the server and never waits for a batch or the catalog."""
+
+    body: bytes
+    content_type: str = TEXT
+    status: int = 200
+
+
+MakeAnswer: TypeAlias = Callable[[], Answer]
