@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_sinks.arrow_collector import ArrowCollector
+from ducklake_sinks.native_columns import NativeColumns
 from ducklake_sinks.spark_types import lake_schema, void_columns
 
 
@@ -17,6 +18,7 @@ class FrameSchema:
     """Spark's schema, DuckLake's type texts by column, and the columns that have no type.
 
     `spark_json`: the schema as the JVM spells it, None over Connect. `collector`: fetches the rows of such frames.
+    `native`: has what Spark's own writer needs of them.
     """
 
     spark: T.StructType = field(compare=False)
@@ -24,6 +26,7 @@ class FrameSchema:
     voids: tuple[str, ...] = ()
     spark_json: str | None = field(default=None, compare=False, repr=False)
     collector: ArrowCollector = field(default_factory=ArrowCollector, compare=False, repr=False)
+    native: NativeColumns = field(default_factory=NativeColumns, compare=False, repr=False)
 
     @classmethod
     def of(cls, schema: T.StructType, spark_json: str | None = None) -> FrameSchema:

@@ -87,7 +87,8 @@ class LargeBatch:
 
     def _write_natively(self, target: Target) -> Part:
         self.destination.runs.append("native")
-        files, most = write_natively(self.destination.frame, target.layout, self.storage), self.options.inline_bytes
+        files = write_natively(self.destination.frame, target.layout, self.storage, self.schema.native)
+        most = self.options.inline_bytes
         schema = None if self.destination.is_letters else self.schema
         # Its size nobody tells: large until the rows have been seen.
         part = Part(target.name, schema, None, files, target.layout.directory, most + 1, is_native=True)

@@ -7,17 +7,14 @@ that succeeded, and no others, into a directory of this batch alone.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from uuid6 import uuid7
 
@@ -29,6 +26,7 @@ from ducklake_core.model import Column, NewDataFile
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import type_text
 from ducklake_core.spec.write_options import WriteOptions
+from ducklake_sinks.native_columns import NO_UTF8, NativeColumns
 from ducklake_sinks.spark_types import lake_schema
 from ducklake_sinks.unwritable import refuse_unwritable
 
@@ -40,7 +38,6 @@ _NEEDED = {
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-_NO_UTF8 = "ducklake_sinks: a text is no UTF-8"  # by which our own failure is known
 _GUESSED_TEXT_BYTES = 32
 _FOOTER_READERS = 8
 
@@ -60,7 +57,9 @@ class InvalidTextFound(Exception):
     """A row has a text that is no UTF-8: nothing was written."""
 
 
-def write_natively(frame: DataFrame, layout: FileLayout, storage: Storage) -> tuple[NewDataFile, ...]:
+def write_natively(
+    frame: DataFrame, layout: FileLayout, storage: Storage, columns: NativeColumns
+) -> tuple[NewDataFile, ...]:
     """Write a batch and return its files; on an error, and of a batch without rows, nothing is left.
 
     Raises UnwritableFile when the storage does not take them, and InvalidTextFound, which says neither where nor what:
@@ -70,7 +69,7 @@ def write_natively(frame: DataFrame, layout: FileLayout, storage: Storage) -> tu
     directory = layout.directory + name
     with WrittenFiles(storage, [directory]) as written:
         try:
-            _write(frame, layout, directory)
+            _write(frame, layout, directory, columns)
         except (PySparkException, Py4JError) as error:
             refuse_unwritable(storage, error)
             raise
@@ -112,7 +111,7 @@ def _are_same(schema: T.StructType, columns: Sequence[Column]) -> bool:
     )
 
 
-def _write(frame: DataFrame, layout: FileLayout, directory: str) -> None:
+def _write(frame: DataFrame, layout: FileLayout, directory: str, columns: NativeColumns) -> None:
     options = {
         "compression": layout.options.compression,
         "maxRecordsPerFile": str(max(1, layout.options.target_file_bytes // _row_bytes(layout.columns))),
@@ -122,53 +121,11 @@ def _write(frame: DataFrame, layout: FileLayout, directory: str) -> None:
     }
     uri = Path(directory.removeprefix("file://")).absolute().as_uri()
     try:
-        _identified(frame, layout.columns).write.options(**options).parquet(uri)
+        columns.select(frame, layout.columns).write.options(**options).parquet(uri)
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
-        if _NO_UTF8 in str(error):
+        if NO_UTF8 in str(error):
             raise InvalidTextFound from error
         raise
-
-
-def _identified(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """Return the frame in the table's order and names, with the field id of every node."""
-    types = {fold(f.name): f for f in frame.schema.fields}
-    picked = []
-    for column in columns:
-        source = types[fold(column.name)]
-        quoted = F.col("`{}`".format(source.name.replace("`", "``")))
-        typed = _checked(quoted, source.dataType).cast(_with_ids(source.dataType, column))
-        picked.append(typed.alias(column.name, metadata={"parquet.field.id": int(column.column_id)}))
-    return frame.select(picked)
-
-
-def _checked(value: SparkColumn, type_: T.DataType) -> SparkColumn:
-    """Return the value, of which a text that is no UTF-8 fails the write: Spark itself stores whatever bytes it has."""
-    texts = list(_texts(value, type_))
-    if not texts:
-        return value
-    are_valid = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003 # Spark's signature
-    return F.when(are_valid, value).otherwise(F.raise_error(F.lit(_NO_UTF8)))
-
-
-def _texts(value: SparkColumn, type_: T.DataType) -> Iterator[SparkColumn]:
-    """Yield the texts of a column and of the structs in it; what is in lists and maps is never written here."""
-    if isinstance(type_, (T.StringType, T.CharType, T.VarcharType)):
-        yield value
-    elif isinstance(type_, T.StructType):
-        for field in type_.fields:
-            yield from _texts(value.getField(field.name), field.dataType)
-
-
-def _with_ids(type_: T.DataType, column: Column) -> T.DataType:
-    if not isinstance(type_, T.StructType):
-        return type_
-    fields = zip(type_.fields, column.children, strict=True)
-    return T.StructType(
-        [
-            T.StructField(c.name, _with_ids(f.dataType, c), True, {"parquet.field.id": int(c.column_id)})  # noqa: FBT003 # Spark's signature
-            for f, c in fields
-        ]
-    )
 
 
 def _row_bytes(columns: Sequence[Column]) -> int:

@@ -12,6 +12,7 @@ from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import NewDataFile
 from ducklake_sinks import large_batch
+from ducklake_sinks.native_columns import NativeColumns
 from ducklake_sinks.native_files import write_natively
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
@@ -96,9 +97,11 @@ def test_spark_s_writer_leaves_such_tables_to_python_tasks_from_then_on(
     sink = make_sink(inline_rows=50, on_bad_row="quarantine")
     native: list[FileLayout] = []
 
-    def write(frame: DataFrame, layout: FileLayout, storage: Storage) -> tuple[NewDataFile, ...]:
+    def write(
+        frame: DataFrame, layout: FileLayout, storage: Storage, columns: NativeColumns
+    ) -> tuple[NewDataFile, ...]:
         native.append(layout)
-        return write_natively(frame, layout, storage)
+        return write_natively(frame, layout, storage, columns)
 
     monkeypatch.setattr(large_batch, "write_natively", write)
 

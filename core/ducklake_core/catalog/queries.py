@@ -22,6 +22,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy import cast as sql_cast
+from sqlalchemy.engine import Dialect
 
 from ducklake_core.catalog.query import NamedRow, Query, select_fields, select_labelled
 from ducklake_core.spec.rows import (
@@ -91,6 +92,12 @@ def head_and_base(t: CatalogTables) -> Query[SnapshotRow]:
 def version(t: CatalogTables) -> Query[VersionRow]:
     """The format of the lake: one row."""
     return Query(VersionRow, select(t.ducklake_metadata.c.value).where(*is_version(t)))
+
+
+@cache
+def version_sql(t: CatalogTables, dialect: Dialect) -> str:
+    """The same as a text for a driver, which every transaction asks."""
+    return str(version(t).select.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
 
 
 def is_version(t: CatalogTables) -> tuple[ColumnElement[bool], ...]:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_streaming.formats.decoder import ERROR, STALE
 
+_ERRORS, _STALE = f"count({ERROR}) AS errors", f"count_if({STALE}) AS stale"
 PATIENCE_SECONDS = 1.0  # some versions of Spark tell it a moment after the job has ended
 
 
@@ -25,7 +26,7 @@ class RecordCounts:
 
 def count_records(decoded: DataFrame) -> RecordCounts:
     """Return the numbers by a job of their own."""
-    [row] = decoded.agg(F.count(ERROR), F.count_if(STALE)).collect()
+    [row] = decoded.agg(F.expr(_ERRORS), F.expr(_STALE)).collect()
     return RecordCounts(*row)
 
 
@@ -36,9 +37,7 @@ class CountedRecords:
         self._clock = clock
         self._observation = Observation()
         self._decoded = decoded
-        self.frame = decoded.observe(
-            self._observation, F.count(ERROR).alias("errors"), F.count_if(STALE).alias("stale")
-        )
+        self.frame = decoded.observe(self._observation, F.expr(_ERRORS), F.expr(_STALE))
 
     def counts(self, runs: int) -> RecordCounts:
         """Return the numbers after the frame was run so many times.

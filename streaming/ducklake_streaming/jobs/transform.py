@@ -35,6 +35,11 @@ class Transform:
         self._has_record = False  # whether the SQL selects the struct `_record`, which is not stored
         self._routes_input: bool | None = None  # whether the route is of the view's columns; None: not known yet
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are stored as they are, and nothing is hidden in them."""
+        return self._sql is None and self._route is None
+
     def is_row_wise(self) -> bool:
         """Tell whether each row is made of one record, and all of them are read."""
         return self._sql is None or self._row_wise is not None

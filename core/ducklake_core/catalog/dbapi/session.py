@@ -26,7 +26,7 @@ class DbapiSession(Session):
         begin, self._begin, self._open = self._begin, None, True  # an interrupt may come when the lock is ours
         self._execute(begin)
         if self._checks_version:
-            answer = self._run_one(Statement(queries.version(self.tables).select))
+            answer = self._execute(queries.version_sql(self.tables, self.database.engine.dialect))
             if answer != self._accepted:
                 self._note_version(answer)
 
@@ -70,10 +70,13 @@ class DbapiSession(Session):
         cursor.executemany(sql, rows)
         cursor.close()
 
-    def _execute(self, sql: str) -> None:
+    def _execute(self, sql: str) -> list[Row]:
+        """Run a text straight through the driver: for a short question SQLAlchemy takes longer than the database."""
         cursor = self.driver.cursor()
         cursor.execute(sql)
+        rows = [] if cursor.description is None else cursor.fetchall()
         cursor.close()
+        return list(rows)
 
     def _run_one(self, statement: Statement) -> list[Row]:
         if not isinstance(statement.parameters, Mapping) and not statement.parameters:

@@ -57,8 +57,8 @@ class SqliteSession(DbapiSession):
     done nothing, COMMIT included, and can be run again.
     """
 
-    def _execute(self, sql: str) -> None:
-        self._when_unlocked(lambda: super(SqliteSession, self)._execute(sql))
+    def _execute(self, sql: str) -> list[Row]:
+        return self._when_unlocked(lambda: super(SqliteSession, self)._execute(sql))
 
     def _rows_of(self, statement: Statement) -> list[Row]:
         return self._when_unlocked(lambda: super(SqliteSession, self)._rows_of(statement))

@@ -1,0 +1,79 @@
+"""A frame's columns as Spark's own Parquet writer needs them: by the table's names, checked, with field ids.
+
+To make them takes some ten questions to the JVM for each column; they are the same for every batch. Runs on the driver.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+
+from ducklake_core.model import Column
+from ducklake_core.spec.names import fold
+
+NO_UTF8 = "INVALID_UTF8_STRING"  # by which the failure is known: Spark's own name of it, and ours within structs
+
+
+class NativeColumns:
+    """Makes the columns of frames of one schema; remembers them until the table has others, or Spark begins anew."""
+
+    def __init__(self) -> None:
+        self._made_for: tuple[Any, Sequence[Column]] | None = None  # Any: py4j's gateway to the JVM that has them
+        self._made: list[SparkColumn] = []
+
+    def select(self, frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
+        """Return the frame in the table's order and names, with the field id of every node."""
+        made_for = frame.sparkSession.sparkContext._gateway, columns  # noqa: SLF001 # a column is an object of its JVM
+        if self._made_for != made_for:
+            self._made, self._made_for = _identified(frame.schema, columns), made_for
+        return frame.select(self._made)
+
+
+def _identified(schema: T.StructType, columns: Sequence[Column]) -> list[SparkColumn]:
+    types = {fold(f.name): f for f in schema.fields}
+    picked = []
+    for column in columns:
+        source = types[fold(column.name)]
+        quoted = F.col("`{}`".format(source.name.replace("`", "``")))
+        typed = _checked(quoted, source.dataType).cast(_with_ids(source.dataType, column))
+        picked.append(typed.alias(column.name, metadata={"parquet.field.id": int(column.column_id)}))
+    return picked
+
+
+def _checked(value: SparkColumn, type_: T.DataType) -> SparkColumn:
+    """Return the value, of which a text that is no UTF-8 fails the write: Spark itself stores whatever bytes it has."""
+    if isinstance(type_, T.StringType | T.CharType | T.VarcharType):
+        return F.validate_utf8(value)
+    texts = list(_texts(value, type_))
+    if not texts:
+        return value
+    are_valid = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(text), F.lit(True)) for text in texts))  # noqa: FBT003 # Spark's signature
+    return F.when(are_valid, value).otherwise(F.raise_error(F.lit(NO_UTF8)))
+
+
+def _texts(value: SparkColumn, type_: T.DataType) -> Iterator[SparkColumn]:
+    """Yield the texts of a column and of the structs in it; what is in lists and maps is never written here."""
+    if isinstance(type_, (T.StringType, T.CharType, T.VarcharType)):
+        yield value
+    elif isinstance(type_, T.StructType):
+        for field in type_.fields:
+            yield from _texts(value.getField(field.name), field.dataType)
+
+
+def _with_ids(type_: T.DataType, column: Column) -> T.DataType:
+    if not isinstance(type_, T.StructType):
+        return type_
+    fields = zip(type_.fields, column.children, strict=True)
+    return T.StructType(
+        [
+            T.StructField(c.name, _with_ids(f.dataType, c), True, {"parquet.field.id": int(c.column_id)})  # noqa: FBT003 # Spark's signature
+            for f, c in fields
+        ]
+    )
