@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 import typer
 
-from ducklake_streaming.cli.output import json_line, plain_text
+from ducklake_streaming.cli.output import json_line
 from ducklake_streaming.cli.row_values import columns_of, json_rows, text_rows
 from ducklake_streaming.cli.row_writers import CsvRows, TableRows
-from ducklake_streaming.cli.snapshots import changes_by_name, told_by_sink
-from ducklake_streaming.cli.streams import rate_of
-from ducklake_streaming.cli.values import parse_moment, shown_age, shown_rate, shown_size
+from ducklake_streaming.cli.values import parse_moment
+from ducklake_streaming.overview.fields import plain_text
+from ducklake_streaming.overview.snapshots import changes_by_name, told_by_sink
+from ducklake_streaming.overview.streams import rate_of
+from ducklake_streaming.overview.values import shown_age, shown_rate, shown_size
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 

@@ -8,8 +8,9 @@ import typer
 from rich.text import Text
 
 from ducklake_streaming.cli.errors import ExitCode
-from ducklake_streaming.cli.output import json_line, make_screen, plain_text
+from ducklake_streaming.cli.output import json_line, make_screen
 from ducklake_streaming.cli.run import JobFile
+from ducklake_streaming.overview.fields import plain_text
 
 
 def register(app: typer.Typer) -> None:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ducklake_streaming.cli.errors import CommandError, ExitCode
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, add_lake_group
-from ducklake_streaming.cli.output import Field, Row
-from ducklake_streaming.cli.values import shown_age, shown_count, shown_flag
+from ducklake_streaming.overview.consumers import FIELDS, consumer_rows
 
 if TYPE_CHECKING:
-    from ducklake_core import Lake
-    from ducklake_core.model import LakeTotals
+    pass
 
-FIELDS = (
-    Field("consumer", "consumer"),
-    Field("table", "table"),
-    Field("snapshot", "has read", is_number=True),
-    Field("lag_snapshots", "behind", shown_count, is_number=True),
-    Field("age_seconds", "heard of", shown_age, is_number=True),
-    Field("expired", "expired", shown_flag),
-)
 _WARNING = """\
 Consumer '{name}' has read up to snapshot {snapshot}. Forgetting it lets snapshots expire that it has not read: if it
 reads again after that, its query is refused (SnapshotsExpired), or goes on without them where it may lose data.
@@ -43,7 +32,7 @@ def list_consumers(access: LakeAccess) -> None:
     Example: `ducklake-stream consumers list`
     """
     with access.lake() as lake:
-        rows = consumer_rows(lake, lake.totals(), access.clock.now())
+        rows = consumer_rows(lake.consumers(), lake.totals(), access.clock.now())
     access.output.show(FIELDS, rows, empty="no consumers")
 
 
@@ -68,19 +57,3 @@ def forget_consumer(
             typer.confirm(f"Forget consumer '{consumer}'?", abort=True, err=True)
         lake.forget_consumer(consumer)
     typer.echo(f"consumer '{consumer}' is forgotten; it had read up to {known[consumer].snapshot_id}", err=True)
-
-
-def consumer_rows(lake: Lake, totals: LakeTotals, now: datetime) -> list[Row]:
-    """Return what is shown of each consumer."""
-    names = {table.table_uuid: table.name for table in totals.tables}
-    return [
-        {
-            "consumer": one.name,
-            "table": names.get(one.table_uuid, "(dropped)"),
-            "snapshot": one.snapshot_id,
-            "lag_snapshots": totals.head.snapshot_id - one.snapshot_id,
-            "age_seconds": round((now - one.updated_at).total_seconds(), 1),
-            "expired": one.expires_at is not None and one.expires_at <= now,
-        }
-        for one in lake.consumers()
-    ]

@@ -12,9 +12,11 @@ import typer
 
 from ducklake_streaming.cli.errors import CommandError, ExitCode, exit_code_of
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, add_lake_group
-from ducklake_streaming.cli.output import Field, Output
+from ducklake_streaming.cli.output import Output
 from ducklake_streaming.cli.run import JobFile
-from ducklake_streaming.cli.values import parse_since, shown_time
+from ducklake_streaming.cli.values import parse_since
+from ducklake_streaming.overview.fields import Field
+from ducklake_streaming.overview.values import shown_time
 
 if TYPE_CHECKING:
     from ducklake_core import Lake

@@ -11,7 +11,8 @@ import typer
 
 from ducklake_streaming.cli.errors import ExitCode
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
-from ducklake_streaming.cli.output import Row, json_line, make_screen, plain_text
+from ducklake_streaming.cli.output import json_line, make_screen
+from ducklake_streaming.overview.fields import Row, plain_text
 
 if TYPE_CHECKING:
     from ducklake_core.maintenance.doctor.finding import Finding

@@ -11,9 +11,10 @@ import typer
 
 from ducklake_streaming.cli.completion import complete_table
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
-from ducklake_streaming.cli.output import Field, Row, make_screen
-from ducklake_streaming.cli.values import shown_count, shown_size
+from ducklake_streaming.cli.output import make_screen
 from ducklake_streaming.cli.warning_lines import WarningLines
+from ducklake_streaming.overview.fields import Field, Row
+from ducklake_streaming.overview.values import shown_count, shown_size
 
 if TYPE_CHECKING:
     from rich.progress import Progress

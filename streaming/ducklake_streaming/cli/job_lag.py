@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ducklake_core.errors import DuckLakeError
-from ducklake_streaming.cli.output import Row
-from ducklake_streaming.cli.streams import StreamFacts
 from ducklake_streaming.jobs.input_settings import KafkaInput
 from ducklake_streaming.kafka.cluster import Cluster
 from ducklake_streaming.kafka.lag import PartitionLag, compute_lag, lag_of
 from ducklake_streaming.kafka.places import offsets_of_source
+from ducklake_streaming.overview.fields import Row
+from ducklake_streaming.overview.streams import StreamFacts
 
 if TYPE_CHECKING:
     from ducklake_streaming.jobs.job_file import LoadedJob

@@ -13,7 +13,8 @@ import typer
 from ducklake_streaming.cli.completion import complete_table
 from ducklake_streaming.cli.errors import ExitCode
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, add_lake_group
-from ducklake_streaming.cli.maintenance_output import RUN_FIELDS, MaintenanceBar, run_row, show_reports
+from ducklake_streaming.cli.maintenance_output import MaintenanceBar, show_reports
+from ducklake_streaming.overview.maintenance_runs import RUN_FIELDS, run_row
 
 EXPLANATION = """\
 Keep a lake fast: flush, expire, merge, rewrite, clean up, find orphans. Without a command: show what was done last.

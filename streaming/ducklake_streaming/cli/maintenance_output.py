@@ -7,39 +7,15 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ducklake_streaming.cli.output import Field, Output, make_screen, plain_text
-from ducklake_streaming.cli.values import shown_count, shown_size, shown_time
+from ducklake_streaming.cli.output import Output, make_screen
+from ducklake_streaming.overview.fields import plain_text
+from ducklake_streaming.overview.maintenance_runs import FIELDS, run_row
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from ducklake_core import Lake, MaintenanceReport, MaintenanceRun
+    from ducklake_core import Lake, MaintenanceReport
     from ducklake_streaming.maintenance.request import MaintenanceRequest
-
-
-def shown_some(number: int | None) -> str:
-    """Return a number, and nothing for 0."""
-    return shown_count(number or None)
-
-
-def shown_some_size(size_bytes: int | None) -> str:
-    return shown_size(size_bytes or None)
-
-
-FIELDS = (
-    Field("operation", "operation"),
-    Field("table", "table"),
-    Field("files_before", "files", shown_some, is_number=True),
-    Field("files_after", "after", shown_some, is_number=True),
-    Field("bytes_before", "size", shown_some_size, is_number=True),
-    Field("bytes_after", "after", shown_some_size, is_number=True),
-    Field("rows", "rows", shown_some, is_number=True),
-    Field("snapshots", "snapshots", shown_some, is_number=True),
-    Field("seconds", "seconds", lambda seconds: f"{seconds:.1f}", is_number=True),
-    Field("outcome", "outcome"),
-    Field("detail", ""),
-)
-RUN_FIELDS = (Field("started_at", "time", shown_time), *FIELDS)
 
 
 class MaintenanceBar:
@@ -106,24 +82,6 @@ def show_reports(output: Output, reports: Sequence[MaintenanceReport]) -> None:
     if not output.as_json:
         for path in (path for report in reports if report.dry_run for path in report.paths):
             make_screen().print(f"would be deleted: {plain_text(path)}")
-
-
-def run_row(run: MaintenanceRun) -> dict[str, object]:
-    """Return what is shown of an operation on a table, as it was done or as the catalog has recorded it."""
-    return {
-        "operation": run.operation,
-        "table": run.table_name,
-        "started_at": run.started_at,
-        "seconds": round(run.seconds, 3),
-        "outcome": run.outcome,
-        "files_before": run.files_before,
-        "files_after": run.files_after,
-        "bytes_before": run.bytes_before,
-        "bytes_after": run.bytes_after,
-        "rows": run.row_count,
-        "snapshots": run.snapshots,
-        "detail": run.detail,
-    }
 
 
 def _dry_run_facts(report: MaintenanceReport) -> dict[str, object]:

@@ -8,8 +8,8 @@ import typer
 
 from ducklake_streaming.cli.errors import CommandError, ExitCode
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command
-from ducklake_streaming.cli.output import Field, Row
-from ducklake_streaming.cli.values import shown_flag, shown_time
+from ducklake_streaming.overview.fields import Field, Row
+from ducklake_streaming.overview.values import shown_flag, shown_time
 
 if TYPE_CHECKING:
     from ducklake_core import Lake

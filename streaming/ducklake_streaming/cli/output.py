@@ -7,21 +7,18 @@ as it needs to be, and never folded.
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-Row = Mapping[str, object]
+from ducklake_streaming.overview.fields import Field, Row
+
 _UNLIMITED_WIDTH = 100_000
-# What a terminal obeys instead of showing it; a line feed or a tab would break a table.
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Screen(Console):
@@ -36,21 +33,6 @@ def make_screen(*, error: bool = False) -> Screen:
     stream = sys.stderr if error else sys.stdout
     width = None if stream.isatty() else _UNLIMITED_WIDTH
     return Screen(stderr=error, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
-
-
-def plain_text(value: object) -> str:
-    """Return a value as people read it, in one line, without anything that a terminal would obey; None as nothing."""
-    return "" if value is None else _CONTROLS.sub(lambda match: repr(match.group())[1:-1], str(value))
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A column of a table for people: the key of its values, its title and how a value is shown."""
-
-    key: str
-    title: str
-    show: Callable[[Any], str] = plain_text  # Any: a value of the row
-    is_number: bool = False
 
 
 @dataclass(frozen=True, slots=True)

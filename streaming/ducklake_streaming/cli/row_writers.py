@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from rich.cells import cell_len
 
 from ducklake_streaming.cli.errors import CommandError, ExitCode
-from ducklake_streaming.cli.output import json_line, plain_text
+from ducklake_streaming.cli.output import json_line
 from ducklake_streaming.cli.row_values import columns_of, json_rows, text_rows
+from ducklake_streaming.overview.fields import plain_text
 
 RowFormat: TypeAlias = Literal["table", "json", "csv", "parquet"]
 _NULL = "NULL"

@@ -14,8 +14,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, is_on_command_line
-from ducklake_streaming.cli.lake_state import LAG_FIELDS, LAKE_FIELDS, LakeState, Section, json_rows, read_state
 from ducklake_streaming.cli.output import facts_table, json_line, make_screen, make_table
+from ducklake_streaming.overview.lake_state import LAG_FIELDS, LAKE_FIELDS, LakeState, Section, json_rows, read_state
 
 if TYPE_CHECKING:
     from ducklake_core import Lake

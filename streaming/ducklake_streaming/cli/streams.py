@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ducklake_streaming.cli.errors import CommandError, ExitCode
 from ducklake_streaming.cli.lake_command import LakeAccess, add_lake_command, add_lake_group
-from ducklake_streaming.cli.output import Field, Row
-from ducklake_streaming.cli.snapshots import told_by_sink
-from ducklake_streaming.cli.values import shown_age, shown_count, shown_rate, shown_time
+from ducklake_streaming.overview.fields import Field
+from ducklake_streaming.overview.snapshots import told_by_sink
+from ducklake_streaming.overview.streams import FIELDS, entry_row, read_streams
+from ducklake_streaming.overview.values import shown_count, shown_time
 
 if TYPE_CHECKING:
     from ducklake_core import Lake, LedgerEntry
 
-FIELDS = (
-    Field("stream", "stream"),
-    Field("batch_id", "batch", is_number=True),
-    Field("rows", "rows", shown_count, is_number=True),
-    Field("snapshot", "snapshot", is_number=True),
-    Field("age_seconds", "age", shown_age, is_number=True),
-    Field("rows_per_second", "rows/s", shown_rate, is_number=True),
-)
 _SHOWN = (
     Field("stream", "stream"),
     Field("batch_id", "last batch"),
@@ -36,7 +27,6 @@ _SHOWN = (
     Field("run_id", "run"),
     Field("offsets", "offsets"),
 )
-_RECENT_SNAPSHOTS = 500
 _WARNING = """\
 Stream '{stream}' has committed batch {batch} (snapshot {snapshot}). Forgetting it removes that from the ledger, and
 no row of any table. From then on the lake does not know what the stream has written:
@@ -76,7 +66,7 @@ def show_stream(access: LakeAccess, stream: Annotated[str, typer.Argument(help="
     with access.lake() as lake:
         entry = _entry_of(lake, stream)
         told = _told_of_snapshot(lake, entry)
-    row = {**_row(entry, access.clock.now(), None), "offsets": told.get("offsets"), "job": told.get("job")}
+    row = {**entry_row(entry, access.clock.now(), None), "offsets": told.get("offsets"), "job": told.get("job")}
     access.output.show_one(_SHOWN, row)
 
 
@@ -97,52 +87,6 @@ def forget_stream(
             typer.confirm(f"Forget stream '{stream}'?", abort=True, err=True)
         lake.forget_stream(stream)
     typer.echo(f"stream '{stream}' is forgotten; it was at batch {entry.batch_id}", err=True)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamFacts:
-    """What the ledger and the newest snapshots tell of a stream: the times of its snapshots, its last offsets."""
-
-    entry: LedgerEntry
-    times: tuple[datetime, ...]
-    offsets: object  # as Spark says them, one of each source
-
-    def row(self, now: datetime) -> Row:
-        """Return what is shown of it."""
-        return _row(self.entry, now, rate_of(self.entry.row_count, self.times, now))
-
-
-def read_streams(lake: Lake) -> list[StreamFacts]:
-    """Return all streams. Rates and offsets are known of those that have written one of the newest snapshots."""
-    entries = lake.ledger_entries()
-    told: dict[object, list[tuple[datetime, object]]] = {}
-    for snapshot in lake.snapshots(limit=_RECENT_SNAPSHOTS) if entries else ():
-        facts = told_by_sink(snapshot.extra_info)
-        told.setdefault(facts.get("stream"), []).append((snapshot.snapshot_time, facts.get("offsets")))
-    found = [(entry, told.get(entry.stream, [])) for entry in entries]
-    return [StreamFacts(entry, tuple(time for time, _ in of), of[-1][1] if of else None) for entry, of in found]
-
-
-def rate_of(rows: int, times: Sequence[datetime], now: datetime) -> float | None:
-    """Return the rows per second of a stream whose last batch has so many, by the times of its snapshots."""
-    if len(times) < 2:
-        return None
-    seconds = max((times[-1] - times[-2]).total_seconds(), (now - times[-1]).total_seconds())
-    return rows / seconds if seconds > 0 else None
-
-
-def _row(entry: LedgerEntry, now: datetime, rate: float | None) -> dict[str, object]:
-    return {
-        "stream": entry.stream,
-        "batch_id": entry.batch_id,
-        "rows": entry.row_count,
-        "snapshot": entry.snapshot_id,
-        "committed_at": entry.committed_at,
-        "age_seconds": round((now - entry.committed_at).total_seconds(), 1),
-        "rows_per_second": None if rate is None else round(rate, 2),
-        "query_id": entry.query_id,
-        "run_id": entry.run_id,
-    }
 
 
 def _entry_of(lake: Lake, stream: str) -> LedgerEntry:

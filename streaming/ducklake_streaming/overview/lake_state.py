@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ducklake_streaming.cli import consumers, streams
-from ducklake_streaming.cli.maintenance_output import RUN_FIELDS, run_row
-from ducklake_streaming.cli.output import Field, Row
-from ducklake_streaming.cli.streams import StreamFacts, read_streams
-from ducklake_streaming.cli.values import shown_age, shown_count, shown_size, shown_time
+from ducklake_streaming.overview import consumers, streams
+from ducklake_streaming.overview.fields import Field, Row
+from ducklake_streaming.overview.maintenance_runs import RUN_FIELDS, run_row
+from ducklake_streaming.overview.streams import StreamFacts, read_streams
+from ducklake_streaming.overview.values import shown_age, shown_count, shown_size, shown_time
 
 if TYPE_CHECKING:
-    from ducklake_core import Lake
-    from ducklake_core.model import LakeTotals, TableTotals
+    from ducklake_core import Lake, MaintenanceRun
+    from ducklake_core.model import Consumer, LakeTotals, TableTotals
+
+Found = TypeVar("Found")
 
 # What every table of dead letters has had from the beginning.
 _DEAD_LETTER_COLUMNS = ("stream", "batch_id", "table_name", "reason", "row", "quarantined_at")
@@ -50,6 +52,16 @@ LAG_FIELDS = (
 )
 
 
+class Ask(Protocol):
+    """Asks one question of the catalog, which has a name."""
+
+    def __call__(self, name: str, question: Callable[[], Found], /) -> Found: ...
+
+
+def ask_plainly(_: str, question: Callable[[], Found]) -> Found:
+    return question()
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """Some rows of one kind under a title; `empty` is said where there are none."""
@@ -63,21 +75,34 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
-    """A lake at one moment: itself, its streams, tables, consumers, dead letters and last maintenance."""
+    """A lake at one moment: itself, its streams, tables, consumers, dead letters and last maintenance.
+
+    The rows are what is shown; the others are the values that they were made of, for who counts.
+    """
 
     lake: Row
     sections: tuple[Section, ...]
     streams: tuple[StreamFacts, ...]
+    totals: LakeTotals
+    consumers: tuple[Consumer, ...]
+    runs: tuple[MaintenanceRun, ...]
 
 
-def read_state(lake: Lake, small_file_bytes: int, now: datetime) -> LakeState:
-    """Ask the lake; it only reads, in a number of questions that does not grow with the tables."""
-    totals = lake.totals(small_file_bytes)
-    found = tuple(read_streams(lake))
-    kept = lake.tables_with_columns(_DEAD_LETTER_COLUMNS)
+def read_state(
+    lake: Lake, small_file_bytes: int, now: datetime, ask: Ask = ask_plainly, max_runs: int = _RUNS
+) -> LakeState:
+    """Ask the lake; it only reads, in a number of questions that does not grow with the tables.
+
+    `ask` is given each question and its name: who measures how long they take passes one in.
+    """
+    totals = ask("totals", lambda: lake.totals(small_file_bytes))
+    found = ask("streams", lambda: tuple(read_streams(lake)))
+    kept = ask("dead_letters", lambda: lake.tables_with_columns(_DEAD_LETTER_COLUMNS))
     dead_letters = [{"table": one.name, "rows": one.rows} for one in totals.tables if one.table_id in kept]
-    readers = consumers.consumer_rows(lake, totals, now)
-    runs = [run_row(run) for run in lake.maintenance_runs(_RUNS)]
+    known = ask("consumers", lambda: tuple(lake.consumers()))
+    done = ask("runs", lambda: tuple(lake.maintenance_runs(max_runs)))
+    readers = consumers.consumer_rows(known, totals, now)
+    runs = [run_row(run) for run in done[:_RUNS]]
     sections = (
         Section("stream", "Streams", streams.FIELDS, [one.row(now) for one in found], "none has written to this lake"),
         Section("table", "Tables", TABLE_FIELDS, [_table_row(one, now) for one in totals.tables], "none"),
@@ -85,7 +110,7 @@ def read_state(lake: Lake, small_file_bytes: int, now: datetime) -> LakeState:
         Section("dead_letters", "Dead letters", DEAD_LETTER_FIELDS, dead_letters, "no table for them"),
         Section("maintenance", "Last maintenance", RUN_FIELDS, runs, "none was recorded"),
     )
-    return LakeState(_lake_row(lake, totals, now), sections, found)
+    return LakeState(_lake_row(lake, totals, now), sections, found, totals, known, done)
 
 
 def json_rows(state: LakeState) -> Iterator[Row]:
