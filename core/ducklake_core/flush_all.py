@@ -65,7 +65,7 @@ def tables_to_flush(lake: Lake) -> list[str]:
 
 
 def _flush_table(lake: Lake, name: str, memory_bytes: int, result: FlushResult) -> FlushResult:
-    for attempt in conflict_retries(after=lambda _: True):
+    for attempt in conflict_retries(after=lambda _: True, recorder=lake.recorder):
         with attempt:
             return _flush_once(lake, name, memory_bytes, result)
     raise AssertionError("unreachable")  # the policy re-raises

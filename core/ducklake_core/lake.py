@@ -357,7 +357,7 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
 
     def _retry_after_move(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
         """Do it again from the new head when all that came between only moved rows: they are the same, elsewhere."""
-        for attempt in conflict_retries():
+        for attempt in conflict_retries(recorder=self.recorder):
             with attempt:
                 return self._in_own_transaction(operation)
         raise AssertionError("unreachable")  # the policy re-raises

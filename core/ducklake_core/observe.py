@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from ducklake_core.log_lines import RepeatedFailures, log_event, log_with_traceback
@@ -119,6 +120,41 @@ class Retried(Event):
     catalog: str
     attempt: int
     cause: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRetried(Retried):
+    """The same of a commit: its attempt has made no snapshot, or nobody knows, and another one follows."""
+
+    line = "commit_retried"
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRetried(Event):
+    """A change was made in vain because of another commit, and is made again from the new head."""
+
+    line = "conflict_retried"
+    level = logging.DEBUG
+    attempt: int
+    cause: BaseException
+
+
+class Resolution(StrEnum):
+    """What was found out about a COMMIT that got no answer."""
+
+    COMMITTED = "committed"  # its snapshot was found
+    REPEATED = "repeated"  # it was not there, and is made again: at once, by another run of its epoch, or by the caller
+    UNRESOLVED = "unresolved"  # nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDoubted(Event):
+    """A COMMIT got no answer; `resolution` says what was found out about it before the commit ended."""
+
+    line = "commit_doubted"
+    level = logging.WARNING
+    resolution: Resolution
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +272,8 @@ class MaintenanceNotRecorded(Event):
 class CatalogAway(Event):
     """The catalog cannot be reached, and is waited for: told when that begins, and every few seconds.
 
-    `seconds`: for how long so far, of `timeout_seconds` at most.
+    `seconds`: for how long so far, of `timeout_seconds` at most. `is_new`: the first time of
+    this outage.
     """
 
     line = "catalog_unavailable"
@@ -246,6 +283,7 @@ class CatalogAway(Event):
     seconds: float
     timeout_seconds: float
     reason: BaseException
+    is_new: bool = True
 
     def facts(self) -> Mapping[str, object]:
         return {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ducklake_core.catalog import ledger, totals
+from ducklake_core.catalog import ledger, stored_tables, totals
 from ducklake_core.catalog.database import Database
 from ducklake_core.model import LakeTotals, LedgerEntry, TableId
 
@@ -33,6 +33,10 @@ class Overview:
     def tables_with_columns(self, names: Sequence[str]) -> set[TableId]:
         """Return the tables that have columns of all these names."""
         return self.database.ask(lambda session: totals.find_tables_with_columns(session, names))
+
+    def catalog_size_bytes(self) -> int:
+        """Return how much the catalog takes in its database, with indexes; of SQLite, the file."""
+        return self.database.ask(stored_tables.catalog_size_bytes)
 
     def ledger_entries(self) -> list[LedgerEntry]:
         """Return the last epoch that was committed for each stream, by name; none where no sink has ever written."""

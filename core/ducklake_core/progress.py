@@ -5,8 +5,10 @@ Both are in tables of our own beside the format's: the ledger and the consumers.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ducklake_core.catalog import ledger
-from ducklake_core.catalog.consumers import forget_consumer, read_consumers, record_consumer
+from ducklake_core.catalog.consumers import forget_consumer, read_consumers, read_unread_since, record_consumer
 from ducklake_core.catalog.database import Database
 from ducklake_core.model import Consumer, LedgerEntry
 
@@ -34,6 +36,10 @@ class Progress:
     def consumers(self) -> list[Consumer]:
         """Return the readers of change feeds that have a `consumerId`, and how far they have read."""
         return read_consumers(self.database)
+
+    def unread_since(self) -> dict[str, datetime]:
+        """Return the time of the oldest snapshot that each consumer has yet to read; none of those who have all."""
+        return read_unread_since(self.database)
 
     def record_consumer(self, consumer: Consumer) -> None:
         """Write how far a reader has read. Raises InvalidInput when the name is that of a reader of another table."""

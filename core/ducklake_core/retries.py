@@ -23,7 +23,15 @@ from tenacity.wait import wait_base
 
 from ducklake_core.clock import SYSTEM_CLOCK
 from ducklake_core.errors import CatalogUnavailable, CommitConflict, ContentionError, InvalidInput
-from ducklake_core.observe import LOG_RECORDER, CatalogAway, CatalogBack, Recorder, Recorders, Retried
+from ducklake_core.observe import (
+    LOG_RECORDER,
+    CatalogAway,
+    CatalogBack,
+    ConflictRetried,
+    Recorder,
+    Recorders,
+    Retried,
+)
 from ducklake_core.spec.quantities import parse_duration
 
 Result = TypeVar("Result")
@@ -79,8 +87,9 @@ CatalogTimeout: TypeAlias = str | float | timedelta | Patience  # two minutes ar
 class Outage:
     """One wait for a catalog: it ends by the patience, and says when it begins, that it lasts, and when it is over."""
 
-    def __init__(self, catalog: str, patience: Patience) -> None:
+    def __init__(self, catalog: str, patience: Patience, told_as: type[Retried] = Retried) -> None:
         self._catalog = catalog
+        self._told_as = told_as
         self._patience = patience
         self._start = patience.clock()
         self._spoke_at: float | None = None
@@ -102,14 +111,14 @@ class Outage:
         self._attempts = state.attempt_number
         error = state.outcome.exception() if state.outcome is not None else None
         if error is not None:
-            self._patience.recorder.record(Retried(self._catalog, self._attempts, error))
+            self._patience.recorder.record(self._told_as(self._catalog, self._attempts, error))
         if not isinstance(error, CatalogUnavailable) or (self._attempts == 1 and error.facts.get("was_idle")):
             return
         now = self._patience.clock()
         if self._spoke_at is None or now - self._spoke_at >= _SPOKEN_SECONDS:
-            self._spoke_at = now
-            away = CatalogAway(self._catalog, self._attempts, self._seconds(), self._patience.timeout_seconds, error)
-            self._patience.recorder.record(away)
+            is_new, self._spoke_at = self._spoke_at is None, now
+            seconds, timeout = self._seconds(), self._patience.timeout_seconds
+            self._patience.recorder.record(CatalogAway(self._catalog, self._attempts, seconds, timeout, error, is_new))
 
     def end(self) -> None:
         """Say that the catalog is there again: who has heard that it is away must hear this, too."""
@@ -139,12 +148,14 @@ class Outage:
             self._patience.sleep(min(left, _NAP_SECONDS))
 
 
-def retry_while_unavailable(act: Callable[[], Result], patience: Patience, catalog: str) -> Result:
+def retry_while_unavailable(
+    act: Callable[[], Result], patience: Patience, catalog: str, told_as: type[Retried] = Retried
+) -> Result:
     """Do something again while the catalog is away, or others write the same. It must be right to do it twice.
 
-    Nothing that waits by itself may be done in it: the waits would add up.
+    Nothing that waits by itself may be done in it: the waits would add up. `told_as`: the event of each repetition.
     """
-    outage = Outage(catalog, patience)
+    outage = Outage(catalog, patience, told_as)
     try:
         return act()
     except (CatalogUnavailable, ContentionError) as error:
@@ -164,7 +175,13 @@ def conflict_retries(
     sleep: Callable[[float], None] = SYSTEM_CLOCK.sleep,
     stop: stop_base = CONFLICT_STOP,
     wait: wait_base = CONTENTION_WAIT,
+    recorder: Recorder = LOG_RECORDER,
 ) -> Retrying:
     """Do an operation again from the new head after a conflict: by default, after one that only moved rows."""
+
+    def tell(state: RetryCallState) -> None:
+        if state.outcome is not None and (error := state.outcome.exception()) is not None:
+            recorder.record(ConflictRetried(state.attempt_number, error))
+
     retry = retry_if_exception(lambda error: isinstance(error, CommitConflict) and after(error))
-    return Retrying(retry=retry, stop=stop, wait=wait, sleep=sleep, reraise=True)
+    return Retrying(retry=retry, stop=stop, wait=wait, sleep=sleep, before_sleep=tell, reraise=True)

@@ -6,7 +6,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ducklake_core import CommitResult
 from ducklake_core.observe import Event, Recorder
@@ -98,7 +98,10 @@ class BatchReplayed(BatchReport):
 
 @dataclass(frozen=True, slots=True)
 class DeadLettersKept(SinkEvent):
-    """Rows of a batch were kept aside. `table`: which they were meant for, `reason`: that of the first, where known."""
+    """Rows of a batch were kept aside. `table`: which they were meant for, `reason`: that of the first, where known.
+
+    `reasons`: how many for each reason; of rows that executors have put into files nobody knows.
+    """
 
     line = "rows_quarantined"
     level = logging.WARNING
@@ -107,6 +110,7 @@ class DeadLettersKept(SinkEvent):
     rows: int
     kept_in: str
     reason: str | None
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
     def facts(self) -> Mapping[str, object]:
         facts = {"table": self.table, "rows": self.rows, "kept_in": self.kept_in, "reason": self.reason}
@@ -159,19 +163,22 @@ def report_of(
 def record_dead_letters(recorder: Recorder, start: EpochStart, dead_letters: Sequence[Part]) -> None:
     """Warn of rows that were kept aside, for each table that they were meant for, with the first reason."""
     for part in dead_letters:
-        for table, count, reason in _counted(part):
-            recorder.record(DeadLettersKept(start.names, table, count, part.table, reason))
+        for table, reasons in _reasons_by_table(part).items():
+            first = next(iter(reasons))[:_LONGEST_REASON]
+            recorder.record(DeadLettersKept(start.names, table, reasons.total(), part.table, first, reasons))
+        in_files = sum(file.record_count for file in part.files)
+        if in_files:  # written by executors, which return no rows where there are many
+            recorder.record(DeadLettersKept(start.names, None, in_files, part.table, None))
 
 
-def _counted(part: Part) -> Iterator[tuple[str | None, int, str | None]]:
-    """Yield the tables that dead letters were meant for, how many, and why the first; of those in files the number."""
+def _reasons_by_table(part: Part) -> dict[str | None, Counter[str]]:
+    """Return the reasons of dead letters that are on the driver, by the table that they were meant for."""
+    found: dict[str | None, Counter[str]] = defaultdict(Counter)
     if part.rows is not None:
         tables, reasons = (part.rows.column(name).to_pylist() for name in ("table_name", "reason"))
-        for table, count in Counter(tables).items():
-            yield table, count, reasons[tables.index(table)][:_LONGEST_REASON]
-    in_files = sum(file.record_count for file in part.files)
-    if in_files:  # written by executors, which return no rows where there are many
-        yield None, in_files, None
+        for table, reason in zip(tables, reasons, strict=True):
+            found[table][reason] += 1
+    return found
 
 
 def failure_of(query: Query | None, names: Mapping[str, object], error: BaseException) -> BatchFailed | BatchStopped:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import CommitResult
+from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SortKey
-from ducklake_core.observe import LOG_RECORDER, Recorder
+from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.modes.append import ReplaceMode
 from ducklake_sinks.modes.replay import ReplayMode
@@ -121,6 +122,12 @@ class DuckLakeSink:
         `stream`: whose tables those are; by default the sink's. Without a name only the sink's own tables are known.
         """
         self._running().watch_stream(stream or self.options.stream)
+
+    def add_recorder(self, recorder: Recorder) -> None:
+        """Tell one more recorder what happens. Raises InvalidInput once the sink has begun to work."""
+        if self._runtime is not None:
+            raise InvalidInput("the sink has begun to work: add a recorder, or start metrics, before the first batch")
+        self._recorder = Recorders(self._recorder, recorder)
 
     def _running(self) -> SinkRuntime:
         with _lock:

@@ -51,7 +51,7 @@ class Commit:
 
     `stage_for` writes the delete files that name their snapshot for the id that it is given, and returns the changes
     with them; None: no file of these changes names one. `in_doubt`: a COMMIT was sent, and it is not certain that it
-    has failed.
+    has failed. `lost_answers`: how many got none; `was_found`: one of those has made the snapshot.
     """
 
     staged: Staged
@@ -60,6 +60,8 @@ class Commit:
     in_doubt: bool = False
     unconfirmed: list[UnconfirmedCommit] = field(default_factory=list)
     result: CommitResult | None = None
+    lost_answers: int = 0
+    was_found: bool = False
 
     @property
     def is_void(self) -> bool:
@@ -82,6 +84,7 @@ class Commit:
             yield
         except CommitOutcomeUnknown as error:
             self.unconfirmed.append(attempt)
+            self.lost_answers += 1
             raise CatalogUnavailable(str(error)) from error
         except Exception:  # the database refused; an interrupt is no Exception and leaves the doubt
             self.in_doubt = was_in_doubt

@@ -29,7 +29,16 @@ from ducklake_core.errors import (
     TerminalError,
 )
 from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableVersion
-from ducklake_core.observe import LOG_RECORDER, CommitMade, EpochReplayed, Event, Recorder
+from ducklake_core.observe import (
+    LOG_RECORDER,
+    CommitDoubted,
+    CommitMade,
+    CommitRetried,
+    EpochReplayed,
+    Event,
+    Recorder,
+    Resolution,
+)
 from ducklake_core.plan.commit_plan import CommitPlan, HeadState, plan_commit
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.plan.rebase import (
@@ -68,13 +77,22 @@ class Committer:
         """Make one snapshot of the changes, or find that their epoch is committed already."""
         database, start = self.database, self._clock.seconds()
         try:
-            result = retry_while_unavailable(lambda: self._attempt(commit), database.patience, database.url.shown)
+            result = retry_while_unavailable(
+                lambda: self._attempt(commit), database.patience, database.url.shown, CommitRetried
+            )
         except Exception as error:  # whatever it is, the doubt remains; only what is certain is passed on
+            self._tell_doubt(commit, Resolution.UNRESOLVED if commit.in_doubt else Resolution.REPEATED)
             if not commit.in_doubt or _is_certain(error):
                 raise
             raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {error}") from error
+        self._tell_doubt(commit, Resolution.COMMITTED if commit.was_found else Resolution.REPEATED)
         self._recorder.record(_event_of(commit.staged.epoch, result, self._clock.seconds() - start))
         return result
+
+    def _tell_doubt(self, commit: Commit, resolution: Resolution) -> None:
+        """Say what was found out about a COMMIT that got no answer, if there was one."""
+        if commit.lost_answers:
+            self._recorder.record(CommitDoubted(resolution, commit.attempts))
 
     def _attempt(self, commit: Commit) -> CommitResult:
         """Try once; where files must name another snapshot than they do, write those and look at the head again."""
@@ -211,6 +229,7 @@ def _find_committed(session: Session, commit: Commit, basis: CommitBasis) -> Com
         return None
     mine = commit.find_by_entry(basis.entry)
     if mine is not None:
+        commit.was_found = True
         return CommitResult(mine.snapshot)  # a COMMIT whose reply was lost has landed
     return CommitResult(None, replayed=True)
 
@@ -229,6 +248,7 @@ def _find_landed(session: Session, commit: Commit, head: Snapshot) -> CommitResu
         if not rows or not attempt.has_own_time:
             reason = "looks like ours, but may be another's" if rows else "has expired, if it was there"
             raise CommitOutcomeUnknown(f"the connection was lost at COMMIT, and snapshot {snapshot_id} {reason}")
+        commit.was_found = True
         return CommitResult(attempt.snapshot)
     commit.forget_beaten(head)
     return None

@@ -5,10 +5,11 @@ Our own expiry never passes the slowest consumer that is alive; one that has not
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Delete, Insert, Select, Update, bindparam, delete, insert, select, update
+from sqlalchemy import Delete, Insert, Select, Update, bindparam, delete, func, insert, select, update
 
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.ledger import LedgerTables, ledger_of
@@ -16,6 +17,7 @@ from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.catalog.stored_tables import table_exists
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Consumer
+from ducklake_core.spec.tables import CatalogTables
 
 
 def read_consumers(database: Database) -> list[Consumer]:
@@ -29,6 +31,18 @@ def consumers_in(session: Session) -> list[Consumer]:
     if not table_exists(session, tables.consumers.name):
         return []
     return [Consumer(*row) for row in session.query(_select(tables))]
+
+
+def read_unread_since(database: Database) -> dict[str, datetime]:
+    """Return the time of the oldest snapshot after that of each consumer, of those where there is one."""
+    return database.ask(_unread_since)
+
+
+def _unread_since(session: Session) -> dict[str, datetime]:
+    tables = ledger_of(session.database)
+    if not table_exists(session, tables.consumers.name):
+        return {}
+    return dict(session.query(_select_unread(tables, session.tables)))  # type: ignore[arg-type] # pairs, as selected
 
 
 def record_consumer(database: Database, consumer: Consumer) -> None:
@@ -81,6 +95,13 @@ def _select(tables: LedgerTables) -> Select[Any]:
 @cache
 def _select_one(tables: LedgerTables) -> Select[Any]:
     return _select(tables).where(tables.consumers.c.consumer == bindparam("name"))
+
+
+@cache
+def _select_unread(tables: LedgerTables, t: CatalogTables) -> Select[Any]:
+    c, s, every = tables.consumers.c, t.ducklake_snapshot, t.ducklake_snapshot.alias("every")
+    first = select(func.min(every.c.snapshot_id)).where(every.c.snapshot_id > c.snapshot_id).scalar_subquery()
+    return select(c.consumer, s.c.snapshot_time).join_from(tables.consumers, s, s.c.snapshot_id == first)
 
 
 @cache

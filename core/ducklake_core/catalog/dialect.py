@@ -42,6 +42,7 @@ class CatalogDialect:
     other_catalogs: Callable[[Session], list[tuple[URL, str | None]]]
     inlined_tables: str  # SQL that lists the tables of inlined rows in the schema bound as `name`; None: the usual one
     columns_like: str  # SQL that lists (table, column) of all tables there whose names are like `pattern`, in order
+    size_bytes: str  # SQL that tells how much the catalog's tables take, in the schema bound as `name`
     stored_columns: str | None  # SQL that lists the columns of the table bound as `name`; None: names are never changed
     update_many: Callable[[Table, tuple[str, ...], tuple[str, ...]], Update] | None  # see `postgres.statements`
     ids_in_json: Callable[[BindParameter[str]], Select[Any]]  # the numbers of a JSON array; Any: of the database

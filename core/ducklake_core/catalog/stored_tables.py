@@ -50,6 +50,13 @@ def catalog_columns(session: Session) -> dict[str, list[str]]:
     return _columns_like(session, "ducklake~_%")
 
 
+def catalog_size_bytes(session: Session) -> int:
+    """Return how much the catalog's tables take in their database, indexes included."""
+    schema = session.database.url.metadata_schema
+    [[[size]]] = session.run([Statement(_question(session.dialect.size_bytes), {"name": schema})])
+    return int(size)
+
+
 def _columns_like(session: Session, pattern: str) -> dict[str, list[str]]:
     """Return the columns of the tables whose names are like a pattern, in which `~` escapes."""
     schema = session.database.url.metadata_schema

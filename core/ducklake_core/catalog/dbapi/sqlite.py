@@ -169,6 +169,9 @@ SQLITE = CatalogDialect(
         "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
         " AND coalesce(:name, 'main') = 'main' AND m.name LIKE :pattern ESCAPE '~' ORDER BY 1, c.cid"
     ),
+    size_bytes=(  # a file has no other tables, as a rule, and nothing tells the size of one
+        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size WHERE coalesce(:name, 'main') = 'main'"
+    ),
     stored_columns=None,
     update_many=None,
     ids_in_json=ids_in_json,

@@ -80,6 +80,12 @@ POSTGRES = CatalogDialect(
         " WHERE n.nspname = coalesce(CAST(:name AS text), current_schema()) AND t.relkind = 'r'"
         " AND t.relname LIKE CAST(:pattern AS text) ESCAPE '~' ORDER BY 1, c.attnum"
     ),
+    size_bytes=(
+        "SELECT coalesce(sum(pg_total_relation_size(t.oid)), 0)::bigint FROM pg_class t"
+        " JOIN pg_namespace n ON n.oid = t.relnamespace"
+        " WHERE n.nspname = coalesce(CAST(:name AS text), current_schema()) AND t.relkind = 'r'"
+        r" AND t.relname LIKE 'ducklake\_%'"
+    ),
     stored_columns=(
         "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 ORDER BY attnum"
     ),
