@@ -20,12 +20,14 @@ from ducklake_streaming.jobs.settings import (
     JobOptions,
     KafkaInput,
     MaintenanceSettings,
+    MetricsSettings,
     Pipeline,
     RateInput,
     SinkSettings,
     SparkSettings,
     Transform,
 )
+from ducklake_streaming.metrics import declared
 
 DOCS = Path(__file__).parents[2] / "docs"
 _END = "|---|---|---|\n"
@@ -40,6 +42,7 @@ TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("jobs.md", "`[spark]`", SparkSettings, frozenset()),
     ("jobs.md", "`[job]`", JobOptions, frozenset()),
     ("jobs.md", "`[maintenance]`", MaintenanceSettings, frozenset()),
+    ("jobs.md", "`[metrics]`", MetricsSettings, frozenset()),
     ("jobs.md", "`[pipeline.NAME]`", Pipeline, frozenset({"input", "transform", "sink"})),
     ("jobs.md", "of Kafka", KafkaInput, frozenset({"kind"})),
     ("jobs.md", "`registry_options`", RegistryOptions, frozenset()),
@@ -90,6 +93,27 @@ def with_findings(page: str) -> str:
     return before + FINDINGS + "".join(rows) + rest[rest.index("\n## ") :]
 
 
+METRICS = "| metric | type | labels | |\n|---|---|---|---|\n"
+
+
+def with_metrics(page: str) -> str:
+    """Return the page about metrics with its tables: one for each group, by the second word of the names."""
+    for group in dict.fromkeys(_group(metric) for metric in declared.METRICS):
+        before, rest = page.split(f"<!-- {group} -->\n\n{METRICS}")
+        rows = [_metric_row(metric) for metric in declared.METRICS if _group(metric) == group]
+        page = f"{before}<!-- {group} -->\n\n{METRICS}{''.join(rows)}{rest[rest.index(chr(10) + chr(10)) + 1 :]}"
+    return page
+
+
+def _group(metric: declared.Metric) -> str:
+    return metric.name.split("_")[1]
+
+
+def _metric_row(metric: declared.Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |\n"
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield each page and what it should be."""
     for name in dict.fromkeys(table[0] for table in TABLES):
@@ -104,6 +128,7 @@ def written() -> Iterator[tuple[Path, str]]:
     yield from pages()
     yield DOCS / "job.schema.json", schema_text()
     yield DOCS / "check-a-lake.md", with_findings((DOCS / "check-a-lake.md").read_text())
+    yield DOCS / "metrics.md", with_metrics((DOCS / "metrics.md").read_text())
 
 
 if __name__ == "__main__":

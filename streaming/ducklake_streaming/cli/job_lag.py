@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ducklake_core.errors import DuckLakeError
 from ducklake_streaming.jobs.input_settings import KafkaInput
 from ducklake_streaming.kafka.cluster import Cluster
-from ducklake_streaming.kafka.lag import PartitionLag, compute_lag, lag_of
+from ducklake_streaming.kafka.lag import PartitionLag, lag_of_input
 from ducklake_streaming.kafka.places import offsets_of_source
 from ducklake_streaming.overview.fields import Row
 from ducklake_streaming.overview.streams import StreamFacts
@@ -35,8 +35,4 @@ def _lags(kafka: KafkaInput, told: object, ask_seconds: float) -> list[Partition
     cluster = Cluster(kafka.servers, kafka.options, ask_seconds)
     sources = told if isinstance(told, list) else []
     offsets = {place: end for source in sources for place, end in offsets_of_source(source).items()}
-    if offsets:
-        return lag_of(cluster, offsets)
-    names = kafka.topics or cluster.topic_names(kafka.topic_pattern or "")
-    places = [place for topic in cluster.topics(names) for place in topic.places]
-    return compute_lag({}, cluster.earliest(places), cluster.latest(places))
+    return lag_of_input(cluster, offsets, kafka.topics, kafka.topic_pattern)

@@ -25,6 +25,7 @@ from ducklake_streaming.jobs.batch_gate import BatchGate
 from ducklake_streaming.jobs.batch_writer import BatchWriter
 from ducklake_streaming.jobs.checkpoint import Checkpoint
 from ducklake_streaming.jobs.inputs import read_stream, trigger_arguments
+from ducklake_streaming.jobs.job_metrics import NO_METRICS, JobMetrics
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
 from ducklake_streaming.jobs.maintainer import Maintainer
 from ducklake_streaming.jobs.settings import Job, KafkaInput
@@ -43,17 +44,19 @@ class Assembly:
     flag: StopFlag
     recorder: Recorder
     stack: ExitStack
+    metrics: JobMetrics = NO_METRICS
     clock: Clock = SYSTEM_CLOCK
 
     def supervisor(self, name: str) -> Supervisor:
         """Return who runs a pipeline."""
         gate, stop = BatchGate(), threading.Event()
-        recorder = Recorders(self.recorder, gate)
+        told = Recorders(self.recorder, *self.metrics.recorders(name))
+        recorder = Recorders(told, gate)
         sink = DuckLakeSink(**self.job.sink_arguments(name), recorder=recorder)
         self.stack.callback(sink.close)
         sink.start_flushing()
         writer = partial(self._writer, name, sink, recorder)
-        parts = PipelineParts(name, writer, partial(self._start, name), gate, self._watch(name, stop), self.recorder)
+        parts = PipelineParts(name, writer, partial(self._start, name), gate, self._watch(name, stop, told), told)
         return Supervisor(parts, stop, self.clock)
 
     def begin_maintenance(self) -> Maintainer | None:
@@ -78,9 +81,10 @@ class Assembly:
         """Return what writes batches of a pipeline. Raises InvalidInput, and what a schema registry does."""
         pipeline = self.job.pipeline[name]
         decoder = make_decoder(pipeline.input) if isinstance(pipeline.input, KafkaInput) else None
-        return BatchWriter(name, pipeline, sink, decoder, recorder)
+        counts_changes = self.metrics.exporter is not None
+        return BatchWriter(name, pipeline, sink, decoder, recorder, counts_changes=counts_changes)
 
-    def _watch(self, name: str, stop: threading.Event) -> KafkaWatch | None:
+    def _watch(self, name: str, stop: threading.Event, recorder: Recorder) -> KafkaWatch | None:
         """Return who watches the cluster of a pipeline; None for other inputs, and where only Spark can log in."""
         pipeline = self.job.pipeline[name]
         if not isinstance(pipeline.input, KafkaInput):
@@ -88,11 +92,9 @@ class Assembly:
         checkpoint = Checkpoint(self.spark, pipeline.checkpoint)
         stream = pipeline.stream or name
         try:
-            return KafkaWatch(
-                stream, pipeline.input, checkpoint, lambda: stop.is_set() or self.flag.is_set, self.recorder
-            )
+            return KafkaWatch(stream, pipeline.input, checkpoint, lambda: stop.is_set() or self.flag.is_set, recorder)
         except InvalidInput as error:
-            self.recorder.record(ClusterNotWatched(stream, error))
+            recorder.record(ClusterNotWatched(stream, error))
             return None
 
     def _start(self, name: str, write: WriteBatch) -> StreamingQuery:

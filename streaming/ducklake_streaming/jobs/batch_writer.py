@@ -12,8 +12,15 @@ from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.transaction import SinkTransaction
 from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE, Decoder, ExplainingDecoder
+from ducklake_streaming.jobs.events import ChangesRead, RecordsRead
 from ducklake_streaming.jobs.input_view import record_columns, view_columns
-from ducklake_streaming.jobs.record_counts import CountedRecords, RecordCounts, count_records
+from ducklake_streaming.jobs.record_counts import (
+    CHANGE_TYPE,
+    CountedChanges,
+    CountedRecords,
+    RecordCounts,
+    count_records,
+)
 from ducklake_streaming.jobs.settings import KafkaInput, Pipeline
 from ducklake_streaming.jobs.transform import Transform
 from ducklake_streaming.kafka.letter_topic import LetterTopic
@@ -27,6 +34,7 @@ class BatchWriter:
 
     `decoder` None: the rows come as they are. Else they are Kafka's records, decoded already or not: those that cannot
     be decoded become dead letters in the snapshot of the others, or fail the batch, as `on_bad_row` says.
+    `counts_changes`: somebody wants to know how many changes of each type a feed has brought.
     """
 
     def __init__(
@@ -36,6 +44,8 @@ class BatchWriter:
         sink: DuckLakeSink,
         decoder: Decoder | None,
         recorder: Recorder = LOG_RECORDER,
+        *,
+        counts_changes: bool = False,
     ) -> None:
         sql = None if pipeline.transform is None else pipeline.transform.sql
         self.pipeline_name = pipeline_name
@@ -45,6 +55,7 @@ class BatchWriter:
         self._sink = sink
         self._decoder = decoder
         self._recorder = recorder
+        self._counts_changes = counts_changes
         self._payload: Sequence[str] | None = None  # names of its fields, until the decoder learns others
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -66,14 +77,27 @@ class BatchWriter:
     def write(self, tx: SinkTransaction, batch: DataFrame) -> bool:
         """Put a batch into a transaction; False: the decoder must learn newer schemas first."""
         if self._decoder is None:
-            tx.append(self._transform.apply(batch, ["*"]))
+            self._append_rows(tx, batch)
             return True
         records = batch.where("value IS NOT NULL") if self._skips_tombstones else batch
         decoded = records if DECODED in batch.columns else self._decoder.decode(records)
         counts = self._append(tx, decoded)
+        self._recorder.record(RecordsRead(self.pipeline_name, counts.newest))
         if counts.errors and not counts.stale:
             tx.quarantine(self._bad_records(decoded))
         return not counts.stale
+
+    def _append_rows(self, tx: SinkTransaction, batch: DataFrame) -> None:
+        """Append rows that come as they are; those of a change feed are counted as they are read, where that can be."""
+        if self._counts_changes and self._transform.is_row_wise() and CHANGE_TYPE in batch.columns:
+            changes = CountedChanges(batch)
+            rows = self._transform.apply(changes.frame, ["*"])
+            if self._transform.is_row_wise():  # as Spark says, who was asked just now
+                found = changes.counts(tx.append(rows))
+                if found is not None:
+                    self._recorder.record(ChangesRead(self.pipeline_name, found))
+                return
+        tx.append(self._transform.apply(batch, ["*"]))
 
     def _bad_records(self, decoded: DataFrame) -> DataFrame:
         """Return the records that have an error, as dead letters have them; only these are explained at length."""

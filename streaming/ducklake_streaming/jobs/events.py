@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from ducklake_core.log_lines import is_worth_saying
 from ducklake_streaming.jobs.exit_codes import ExitCode, line_of_error
@@ -55,6 +56,29 @@ class PipelineRestarted(StreamingEvent):
 
     def facts(self) -> Mapping[str, object]:
         return {"pipeline": self.pipeline, "reason": line_of_error(self.reason)}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRead(StreamingEvent):
+    """Records of Kafka were read for a batch; `newest` is the time of the newest one, None where there was none."""
+
+    line = "records_read"
+    level = logging.DEBUG
+    pipeline: str
+    newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesRead(StreamingEvent):
+    """Changes of a table were read for a batch: so many rows of each change type."""
+
+    line = "changes_counted"
+    level = logging.DEBUG
+    pipeline: str
+    rows: Mapping[str, int]
+
+    def facts(self) -> Mapping[str, object]:
+        return {"pipeline": self.pipeline, **self.rows}
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,11 @@ class DuckLakeInput(_SourceOptions):
         if problem:
             yield f"catalog {problem}"
 
+    @property
+    def reads_change_feed(self) -> bool:
+        """Whether rows come with the type of their change; else all that come are inserts."""
+        return self.source_options().get("readChangeFeed") == "true"
+
     def source_options(self) -> dict[str, str]:
         """Return what the file says, as options of `format("ducklake")`, but the catalog."""
         given = self.model_fields_set - {"kind", "catalog"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -10,23 +11,41 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
+from ducklake_core.feed.change_types import CHANGE_TYPES
 from ducklake_streaming.formats.decoder import ERROR, STALE
 
-_ERRORS, _STALE = f"count({ERROR}) AS errors", f"count_if({STALE}) AS stale"
+# What is counted of records, by the names and in the order of `RecordCounts`; an expression is one question to the JVM.
+_COUNTS = (
+    f"count({ERROR}) AS errors",
+    f"count_if({STALE}) AS stale",
+    "max(unix_micros(timestamp)) AS newest_micros",
+)
+CHANGE_TYPE = "_change_type"  # a column of change feeds
+_CHANGE_COUNTS = tuple(f"count_if({CHANGE_TYPE} = '{name}') AS {name}" for name in CHANGE_TYPES)
 PATIENCE_SECONDS = 1.0  # some versions of Spark tell it a moment after the job has ended
 
 
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """Records that have an error, and those that the decoder must learn a schema for."""
+    """Records that have an error, and those that the decoder must learn a schema for.
+
+    `newest_micros`: the time of the newest record, in microseconds since 1970; None: there is no record.
+    """
 
     errors: int
     stale: int
+    newest_micros: int | None = None
+
+    @property
+    def newest(self) -> datetime | None:
+        """When the newest record was written."""
+        micros = self.newest_micros
+        return None if micros is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros)
 
 
 def count_records(decoded: DataFrame) -> RecordCounts:
     """Return the numbers by a job of their own."""
-    [row] = decoded.agg(F.expr(_ERRORS), F.expr(_STALE)).collect()
+    [row] = decoded.agg(*map(F.expr, _COUNTS)).collect()
     return RecordCounts(*row)
 
 
@@ -37,7 +56,7 @@ class CountedRecords:
         self._clock = clock
         self._observation = Observation()
         self._decoded = decoded
-        self.frame = decoded.observe(self._observation, F.expr(_ERRORS), F.expr(_STALE))
+        self.frame = decoded.observe(self._observation, *map(F.expr, _COUNTS))
 
     def counts(self, runs: int) -> RecordCounts:
         """Return the numbers after the frame was run so many times.
@@ -45,19 +64,35 @@ class CountedRecords:
         Spark keeps those of the first run, which need not have read everything: after more runs, or where Spark has
         left the count out of its plan, all records are counted by another job.
         """
-        told = self._told() if runs == 1 else {}
+        told = _told(self._observation, self._clock) if runs == 1 else {}
         if "errors" not in told or "stale" not in told:
             return count_records(self._decoded)
-        return RecordCounts(told["errors"], told["stale"])
+        return RecordCounts(told["errors"], told["stale"], told.get("newest_micros"))
 
-    def _told(self) -> dict[str, Any]:  # Any: Spark's values
-        deadline = self._clock.seconds() + PATIENCE_SECONDS
-        future = self._observation._jo.future()  # type: ignore[union-attr] # noqa: SLF001 # `get` would wait for ever
-        while not future.isCompleted():
-            if self._clock.seconds() > deadline:
-                return {}
-            self._clock.sleep(0.002)
-        try:
-            return self._observation.get
-        except Py4JError:  # Spark has left the count out of its plan, such as for WHERE 1 = 0
+
+class CountedChanges:
+    """Changes of a table that are counted by their type while they are read; `frame` is to be run once."""
+
+    def __init__(self, changes: DataFrame, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._observation = Observation()
+        self.frame = changes.observe(self._observation, *map(F.expr, _CHANGE_COUNTS))
+
+    def counts(self, runs: int) -> dict[str, int] | None:
+        """Return how many there are of each type; None where Spark cannot tell, as after a frame was run twice."""
+        told = _told(self._observation, self._clock) if runs == 1 else {}
+        return {name: int(count) for name, count in told.items() if count} or None
+
+
+def _told(observation: Observation, clock: Clock) -> dict[str, Any]:  # Any: Spark's values
+    """Return what was observed, nothing where Spark does not tell in time."""
+    deadline = clock.seconds() + PATIENCE_SECONDS
+    future = observation._jo.future()  # type: ignore[union-attr] # noqa: SLF001 # `get` would wait for ever
+    while not future.isCompleted():
+        if clock.seconds() > deadline:
             return {}
+        clock.sleep(0.002)
+    try:
+        return observation.get
+    except Py4JError:  # Spark has left the count out of its plan, such as for WHERE 1 = 0
+        return {}

@@ -19,6 +19,7 @@ from ducklake_streaming.jobs.assembly import Assembly
 from ducklake_streaming.jobs.events import JobEnded, JobStopping
 from ducklake_streaming.jobs.exit_codes import ExitCode
 from ducklake_streaming.jobs.job_file import LoadedJob
+from ducklake_streaming.jobs.job_metrics import JobMetrics
 from ducklake_streaming.jobs.job_session import make_job_session
 from ducklake_streaming.jobs.maintainer import Maintainer
 from ducklake_streaming.jobs.settings import CatalogSettings
@@ -36,12 +37,15 @@ def run_job(loaded: LoadedJob, recorder: Recorder | None = None, clock: Clock = 
     """
     job, recorder = loaded.job, Recorders(recorder or LOG_RECORDER)
     with flag_of_signals() as flag, ExitStack() as stack:
+        metrics = JobMetrics.of(loaded, recorder, stack)
+        recorder = Recorders(recorder, metrics.lake_recorder)
         await_catalog(job.catalog, flag, recorder)
         if flag.is_set:
             return ExitCode.ENDED
         spark = make_job_session(job)
         stack.callback(_stop, spark)
-        assembly = Assembly(spark, job, flag, recorder, stack, clock)
+        metrics.watch(spark)
+        assembly = Assembly(spark, job, flag, recorder, stack, metrics, clock)
         supervisors = [assembly.supervisor(name) for name in job.pipeline]
         for supervisor in supervisors:
             supervisor.begin()

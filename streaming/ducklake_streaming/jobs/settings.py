@@ -17,6 +17,7 @@ from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, In
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.literal_secrets import literal_password_of_catalog
 from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
+from ducklake_streaming.jobs.metrics_settings import MetricsSettings
 from ducklake_streaming.jobs.sink_settings import RouteExpression, SinkSettings
 from ducklake_streaming.jobs.spark_settings import AppName, Master, SparkOptions
 from ducklake_streaming.jobs.sql_texts import Query
@@ -31,6 +32,7 @@ __all__ = [
     "JobOptions",
     "KafkaInput",
     "MaintenanceSettings",
+    "MetricsSettings",
     "Pipeline",
     "RateInput",
     "RouteExpression",
@@ -138,6 +140,7 @@ class Job(Keys):
     spark: SparkSettings = setting("how Spark is started", default=SparkSettings())
     job: JobOptions = setting("the process", default=JobOptions())
     maintenance: MaintenanceSettings | None = setting("what keeps the lake fast meanwhile", default=None)
+    metrics: MetricsSettings | None = setting("where Prometheus and probes may ask", default=None)
     pipeline: Mapping[Text, Pipeline] = setting("what runs: a table [pipeline.NAME] for each pipeline")
 
     @classmethod

@@ -5,6 +5,7 @@ Spark commits no offsets of a group, so that no Kafka tool can tell: the lake's 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ducklake_streaming.kafka.cluster import Cluster
@@ -28,6 +29,17 @@ def lag_of(cluster: Cluster, offsets: Offsets) -> list[PartitionLag]:
     topics = sorted({topic for topic, _ in offsets})
     places = [place for topic in cluster.topics(topics) for place in topic.places]
     return compute_lag(offsets, cluster.earliest(places), cluster.latest(places))
+
+
+def lag_of_input(
+    cluster: Cluster, offsets: Offsets, topics: Sequence[str], topic_pattern: str | None
+) -> list[PartitionLag]:
+    """Return the same for an input; where nothing is known of its offsets, all that its topics hold is lag."""
+    if offsets:
+        return lag_of(cluster, offsets)
+    names = topics or cluster.topic_names(topic_pattern or "")
+    places = [place for topic in cluster.topics(names) for place in topic.places]
+    return compute_lag({}, cluster.earliest(places), cluster.latest(places))
 
 
 def compute_lag(offsets: Offsets, earliest: Offsets, latest: Offsets) -> list[PartitionLag]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
+METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"  # as Prometheus names its own format
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,11 @@ SINK_FAILURES = _counter(
 SINK_PHASE_SECONDS = _seconds(
     "ducklake_sink_phase_seconds", "Seconds of a batch by phase: collect, write, commit, total.", PIPELINE, PHASE
 )
-SINK_COMMIT_ATTEMPTS = _counter("ducklake_sink_commit_attempts_total", "Attempts to commit.", PIPELINE)
+SINK_COMMIT_ATTEMPTS = _counter(
+    "ducklake_sink_commit_attempts_total",
+    "Attempts to commit batches, and flushes beside them, that ended well or were repeated.",
+    PIPELINE,
+)
 SINK_COMMIT_RETRIES = _counter(
     "ducklake_sink_commit_retries_total",
     "Attempts that were repeated, by cause: conflict (another commit came first), unavailable (the catalog was away).",
@@ -148,7 +152,8 @@ SOURCE_BEHIND_SECONDS = _gauge(
 )
 SOURCE_EXPIRY_MARGIN = _gauge(
     "ducklake_source_expiry_margin_seconds",
-    "How much time of history is left between the oldest snapshot and the consumer: at 0 it loses changes.",
+    "How much time of history is left between the oldest snapshot and the first that the consumer has yet to read, or "
+    "now where it has read all: at 0 it loses changes.",
     CONSUMER,
 )
 
@@ -172,7 +177,7 @@ CATALOG_LAST_POLL = _gauge(
 )
 CATALOG_QUERY_SECONDS = _seconds(
     "ducklake_catalog_query_seconds",
-    "Seconds of the poller's questions, by operation: totals, streams, consumers, runs, size.",
+    "Seconds of the poller's questions, by operation: totals, streams, dead_letters, consumers, runs, size.",
     OPERATION,
 )
 CATALOG_OUTAGES = _counter(

@@ -1,0 +1,77 @@
+"""`start_metrics`: the metrics of a sink in a program of one's own. Runs on the driver."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from ducklake_core import Lake
+from ducklake_core.errors import InvalidInput
+from ducklake_core.observe import NO_RECORDER
+from ducklake_core.spec.quantities import parse_duration
+from ducklake_sinks import DuckLakeSink
+from ducklake_sinks.options import SinkOptions
+from ducklake_streaming.metrics.exporter import JVM_SECONDS, PATIENCE_SECONDS, Exporter
+from ducklake_streaming.metrics.health import State
+from ducklake_streaming.metrics.jvm import JvmPoll
+from ducklake_streaming.metrics.lake_poll import LakePoll
+from ducklake_streaming.metrics.registry import MAX_TABLES
+from ducklake_streaming.metrics.server import Address
+
+
+def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
+    sink: DuckLakeSink,
+    *,
+    port: int = 9464,
+    host: str = "127.0.0.1",
+    pipeline: str | None = None,
+    poll: bool = True,
+    every: str | float | timedelta = "30s",
+    max_tables: int = MAX_TABLES,
+    certificate: str | None = None,
+    key: str | None = None,
+    client_ca: str | None = None,
+) -> Exporter:
+    """Serve the metrics of a sink at `http://host:port/metrics`, until `close` of what this returns.
+
+    Call it after Spark has started and before the sink's first batch. `pipeline` is the label of its series, by default
+    the sink's stream, or its table; the query has the same name, or none. `port` 0: any that is free, as `url` tells.
+    The others are as in `[metrics]` of a job file. Raises InvalidInput where it cannot listen, or came too late.
+    """
+    spark = SparkSession.getActiveSession()
+    if spark is None or not hasattr(spark, "_jsparkSession"):
+        raise InvalidInput("metrics need a classic Spark session in this process: start one before start_metrics")
+    rest = _seconds(every)
+    options = sink.options
+    exporter = Exporter(Address(host, port, certificate, key, client_ca), max_tables=max_tables)
+    try:
+        name = pipeline or options.stream or options.table or "default"
+        recorder = exporter.pipeline_recorder(name, state=State.STARTING)
+        sink.add_recorder(recorder)
+    except InvalidInput:
+        exporter.close()
+        raise
+    exporter.progress.follow(name, recorder)
+    exporter.listen_to(spark)
+    if poll:
+        exporter.poll("catalog", rest, LakePoll(partial(_open_lake, options), exporter.numbers))
+    exporter.poll("jvm", JVM_SECONDS, JvmPoll(spark, exporter.numbers))
+    return exporter.start()
+
+
+def _seconds(every: str | float | timedelta) -> float:
+    try:
+        return parse_duration(every).total_seconds()
+    except ValueError as error:
+        raise InvalidInput(f"every is {every!r}, but must be {error}") from error
+
+
+def _open_lake(options: SinkOptions) -> Lake:
+    return Lake.open(
+        options.catalog,
+        metadata_schema=options.metadata_schema,
+        catalog_timeout=PATIENCE_SECONDS,
+        recorder=NO_RECORDER,
+    )
