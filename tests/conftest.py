@@ -9,6 +9,7 @@ pytest_plugins = [
     "tests.fixtures.kafka",
     "tests.fixtures.registry",
     "tests.fixtures.catalogs",
+    "tests.fixtures.certificates",
     "tests.fixtures.failing",
     "tests.fixtures.oracle",
     "tests.fixtures.pairs",

@@ -57,7 +57,11 @@ SINK_INLINED_ROWS = _counter(
 )
 SINK_BYTES = _counter("ducklake_sink_bytes_total", "Bytes of data files committed by batches.", PIPELINE, TABLE)
 SINK_FILES = _counter("ducklake_sink_files_total", "Data files committed by batches.", PIPELINE, TABLE)
-SINK_INPUT_ROWS = _counter("ducklake_sink_input_rows_total", "Rows that Spark has read for batches.", PIPELINE)
+SINK_INPUT_ROWS = _counter(
+    "ducklake_sink_input_rows_total",
+    "Rows that Spark has read for batches; those of a batch that it reads twice, as one with bad records, count twice.",
+    PIPELINE,
+)
 SINK_BATCHES = _counter(
     "ducklake_sink_batches_total",
     "Batches by what became of them: committed, replayed (the ledger had them), empty, failed, stopped.",
@@ -137,7 +141,8 @@ SINK_FLUSH_FAILURES = _counter("ducklake_sink_flush_failures_total", "Flushes th
 
 SOURCE_ROWS = _counter(
     "ducklake_source_rows_total",
-    "Changes read by pipelines, by cause: insert, update_preimage, update_postimage, delete.",
+    "Changes read by pipelines, by cause: insert, update_preimage, update_postimage, delete; those of batches that Spark "
+    "reads once, by a transform that makes each row of one.",
     PIPELINE,
     CAUSE,
 )
