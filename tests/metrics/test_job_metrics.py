@@ -111,9 +111,8 @@ def _see_kafka(scraper: Scraper, topic: str) -> None:
     assert scraper.value(m.SINK_ROWS, pipeline="orders", table="main.orders") == GOOD
     scraper.wait(lambda: scraper.value(m.SINK_INPUT_ROWS, pipeline="orders") in (GOOD + BAD, 2 * (GOOD + BAD)))
     assert scraper.value(m.SINK_DEAD_LETTERS, pipeline="orders", cause="unreadable") == BAD
-    for partition in range(PARTITIONS):
-        labels = {"pipeline": "orders", "topic": topic, "partition": str(partition)}
-        scraper.wait(lambda labels=labels: scraper.value(m.SINK_KAFKA_LAG, **labels) == 0)
+    labels = [{"pipeline": "orders", "topic": topic, "partition": str(partition)} for partition in range(PARTITIONS)]
+    scraper.wait(lambda: [scraper.value(m.SINK_KAFKA_LAG, **one) for one in labels] == [0] * PARTITIONS)
     assert (scraper.value(m.SINK_EVENT_TIME_LAG, pipeline="orders") or 0) > 0
     assert scraper.value(m.SINK_TRIGGER, pipeline="orders") == 0.3
 

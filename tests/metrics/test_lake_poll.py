@@ -10,7 +10,7 @@ from ducklake_core import Lake, MaintenanceRun
 from ducklake_core.catalog.maintenance_runs import record_runs
 from ducklake_core.clock import Clock, utc_now
 from ducklake_core.errors import CatalogUnavailable
-from ducklake_core.model import Consumer
+from ducklake_core.model import Consumer, SnapshotId
 from ducklake_streaming.metrics import declared as m
 from ducklake_streaming.metrics.lake_poll import LakePoll
 from ducklake_streaming.metrics.registry import Numbers
@@ -33,7 +33,8 @@ def numbers() -> Numbers:
 
 
 @pytest.fixture
-def poll(catalog: Catalog, lake: Lake, numbers: Numbers) -> Iterator[LakePoll]:
+def poll(lake: Lake, numbers: Numbers, catalog: Catalog) -> Iterator[LakePoll]:
+    assert lake.snapshots()  # there is one
     made = LakePoll(lambda: Lake.open(catalog.url, catalog_timeout=0), numbers)
     yield made
     made.close()
@@ -66,7 +67,7 @@ def test_gauges_are_the_totals_of_the_lake(lake: Lake, poll: LakePoll, numbers: 
     assert poll.state.totals.head.snapshot_id == lake.snapshots()[-1].snapshot_id
 
 
-def test_size_is_that_of_the_database(lake: Lake, poll: LakePoll, numbers: Numbers, catalog: Catalog) -> None:
+def test_size_is_that_of_the_database(poll: LakePoll, numbers: Numbers, catalog: Catalog) -> None:
     poll()
 
     size = numbers.value(m.CATALOG_BYTES)
@@ -109,7 +110,7 @@ def test_margin_of_a_consumer_ends_where_expiry_has_come(lake: Lake, poll: LakeP
     times = [snapshot.snapshot_time for snapshot in lake.snapshots()]
     head, uuid = lake.snapshots()[-1].snapshot_id, lake.totals().tables[0].table_uuid
     for name, snapshot in (("slow", 1), ("quick", head)):
-        lake.record_consumer(Consumer(name, uuid, snapshot, utc_now(), None))
+        lake.record_consumer(Consumer(name, uuid, SnapshotId(snapshot), utc_now(), None))
 
     poll()
 
@@ -123,7 +124,7 @@ def test_margin_of_a_consumer_ends_where_expiry_has_come(lake: Lake, poll: LakeP
 
     lake.forget_consumer("slow")
     lake.expire_snapshots(versions=[0, 1, 2])
-    lake.record_consumer(Consumer("slow", uuid, 1, utc_now(), None))
+    lake.record_consumer(Consumer("slow", uuid, SnapshotId(1), utc_now(), None))
     poll()
     assert numbers.value(m.SOURCE_EXPIRY_MARGIN, "slow") == 0
 
@@ -149,7 +150,8 @@ def test_runs_of_others_are_counted_once(lake: Lake, poll: LakePoll, numbers: Nu
     assert numbers.value(m.MAINTENANCE_LAST_SUCCESS, "merge") == later.timestamp()
 
 
-def test_catalog_that_is_away_leaves_the_last_numbers(lake: Lake, numbers: Numbers, catalog: Catalog) -> None:
+@pytest.mark.usefixtures("lake")
+def test_catalog_that_is_away_leaves_the_last_numbers(numbers: Numbers, catalog: Catalog) -> None:
     is_away = False
 
     def open_lake() -> Lake:
@@ -172,7 +174,7 @@ def test_catalog_that_is_away_leaves_the_last_numbers(lake: Lake, numbers: Numbe
     assert numbers.value(m.CATALOG_UP) == 1
 
 
-def test_lake_that_is_not_there_yet_is_no_outage(numbers: Numbers, make_catalog: object, catalog: Catalog) -> None:
+def test_lake_that_is_not_there_yet_is_no_outage(numbers: Numbers, catalog: Catalog) -> None:
     poll = LakePoll(lambda: Lake.open(catalog.url), numbers)
 
     poll()

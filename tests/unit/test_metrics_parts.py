@@ -266,7 +266,7 @@ def test_follower_hears_how_a_query_ends(counter: ProgressCounter) -> None:
 # ---- pollers
 
 
-def test_poller_waits_longer_after_failures_and_says_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poller_waits_longer_after_failures_and_says_them() -> None:
     heard, asked = Heard(), list[int]()
 
     def ask() -> None:

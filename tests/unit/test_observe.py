@@ -11,7 +11,10 @@ from ducklake_core.observe import (
     NO_RECORDER,
     CatalogAway,
     CatalogBack,
+    CommitDoubted,
     CommitMade,
+    CommitRetried,
+    ConflictRetried,
     EpochReplayed,
     Event,
     FeedRead,
@@ -19,6 +22,7 @@ from ducklake_core.observe import (
     MaintenanceDone,
     MaintenanceNotRecorded,
     Recorders,
+    Resolution,
     Retried,
     RowsNotInlined,
     SnapshotsLost,
@@ -38,6 +42,9 @@ NO = InvalidInput("no")
 LINES: list[tuple[Event, int, str]] = [
     (CommitMade(7, 2, 0.5), logging.DEBUG, "commit_made snapshot_id=7 attempts=2 seconds=0.5"),
     (Retried("c", 1, ContentionError("lost")), logging.DEBUG, "retried catalog=c attempt=1 cause="),
+    (CommitRetried("c", 1, ContentionError("lost")), logging.DEBUG, "commit_retried catalog=c attempt=1 cause="),
+    (ConflictRetried(2, NO), logging.DEBUG, 'conflict_retried attempt=2 cause="InvalidInput: no"'),
+    (CommitDoubted(Resolution.COMMITTED, 2), logging.WARNING, "commit_doubted resolution=committed attempts=2"),
     (EpochReplayed("s", 3), logging.INFO, "epoch_replayed stream=s batch=3"),
     (RowsNotInlined(4, NO), logging.WARNING, 'rows_not_inlined rows=4 reason="InvalidInput: no"'),
     (
