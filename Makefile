@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-read bench-sink chaos-kafka fuzz mutants soak docs lock format clean
+.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink chaos-kafka fuzz mutants soak docs lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-expiry: $(ENVIRONMENT) ## measure the expiry of snapshots: ours and the Du
 
 bench-maintenance: $(ENVIRONMENT) ## measure merges and rewrites of files: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.maintenance $(ARGS)
+
+bench-metrics: $(ENVIRONMENT) ## measure what metrics add to a micro-batch of 100 rows (ARGS="--help")
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.metrics $(ARGS)
 
 bench-feed: $(ENVIRONMENT) ## measure change feeds: ours and the DuckDB extension's, and what planning costs (ARGS="--help")
 	@$(BIN)/python -m benchmarks.feed $(ARGS)

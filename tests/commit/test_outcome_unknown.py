@@ -18,6 +18,7 @@ from ducklake_core.catalog.session import Statement
 from ducklake_core.clock import Clock, utc_now
 from ducklake_core.errors import CatalogError, CommitOutcomeUnknown
 from ducklake_core.model import Epoch, Snapshot
+from ducklake_core.observe import CommitDoubted, Event, Resolution
 from tests.fixtures.catalogs import PostgresCatalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.patience import patience_for
@@ -46,12 +47,28 @@ def proxy(catalog: PostgresCatalog) -> Iterator[Proxy]:
         yield proxy
 
 
+class Doubts:
+    """Keeps what was found out about lost answers."""
+
+    def __init__(self) -> None:
+        self.resolutions: list[Resolution] = []
+
+    def record(self, event: Event) -> None:
+        if isinstance(event, CommitDoubted):
+            self.resolutions.append(event.resolution)
+
+
 @pytest.fixture
-def lake(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+def doubts() -> Doubts:
+    return Doubts()
+
+
+@pytest.fixture
+def lake(proxy: Proxy, doubts: Doubts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     """Give a lake whose connections go through the proxy, and that gives up soon."""
     monkeypatch.setenv("PGSSLMODE", "disable")  # else a refused connection is tried again without encryption
     monkeypatch.setenv("PGGSSENCMODE", "disable")
-    with Lake.open(proxy.database.url, catalog_timeout=patience_for(5)) as lake:
+    with Lake.open(proxy.database.url, catalog_timeout=patience_for(5), recorder=doubts) as lake:
         lake.ledger_entry("s")  # the ledger's tables are looked for once
         yield lake
 
@@ -59,7 +76,7 @@ def lake(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
 @BOTH
 @LOST
 def test_epoch_is_committed_exactly_once(
-    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, fate: Fate
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, fate: Fate, doubts: Doubts
 ) -> None:
     proxy.lose(fate)
 
@@ -71,6 +88,7 @@ def test_epoch_is_committed_exactly_once(
     entry = lake.ledger_entry("s")
     assert entry is not None
     assert (entry.batch_id, entry.snapshot_id) == (1, result.snapshot.snapshot_id)
+    assert doubts.resolutions == [Resolution.COMMITTED if fate is Fate.LOSE_REPLY else Resolution.REPEATED]
     check_lake(catalog)
 
 
@@ -150,11 +168,12 @@ def test_files_stay_in_doubt_although_another_run_has_the_epoch(
 
 @BOTH
 def test_append_finds_its_snapshot_after_a_lost_reply(
-    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, doubts: Doubts
 ) -> None:
     proxy.lose(Fate.LOSE_REPLY)
 
     snapshot = lake.append("t", rows)
+    assert doubts.resolutions == [Resolution.COMMITTED]
 
     assert snapshot is not None
     assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
@@ -305,13 +324,14 @@ def test_append_finds_its_snapshot_when_the_server_is_there_again(
 
 @BOTH
 def test_append_says_so_and_removes_no_file_when_nobody_can_tell_what_became_of_it(
-    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table
+    catalog: PostgresCatalog, proxy: Proxy, lake: Lake, rows: pa.Table, doubts: Doubts
 ) -> None:
     proxy.lose(Fate.LOSE_REPLY, then_refuse=1000)
 
     with pytest.raises(CommitOutcomeUnknown):
         lake.append("t", rows)
 
+    assert doubts.resolutions == [Resolution.UNRESOLVED]
     assert ids_of(catalog) == sorted([-1, *rows["id"].to_pylist()])
     check_lake(catalog)
 

@@ -62,16 +62,17 @@ class JobMetrics:
         trigger = self.job.pipeline[name].trigger
         return [self.exporter.pipeline_recorder(name, trigger.interval.total_seconds())]
 
-    def watch(self, spark: SparkSession) -> None:
-        """Listen to queries, and ask catalog, Kafka and JVM in threads of their own."""
+    def watch(self, spark: SparkSession, stack: ExitStack) -> None:
+        """Listen to queries, and ask catalog, Kafka and JVM in threads of their own, which end with `stack`."""
         exporter, job = self.exporter, self.job
         if exporter is None or job is None or job.metrics is None:
             return
         numbers = exporter.numbers
+        stack.callback(exporter.stop_watching)
         exporter.listen_to(spark)
         if job.metrics.poll:
             lake = LakePoll(partial(_open_lake, job), numbers)
-            exporter.poll("catalog", job.metrics.every.total_seconds(), lake)
+            exporter.poll("catalog", job.metrics.every.total_seconds(), lake, lake.close)
         kafka = {name: one.input for name, one in job.pipeline.items() if isinstance(one.input, KafkaInput)}
         if kafka:
             exporter.poll("kafka", LAG_SECONDS, KafkaLagPoll(kafka, exporter.progress.offsets_of, numbers))

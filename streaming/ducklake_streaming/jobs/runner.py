@@ -44,7 +44,7 @@ def run_job(loaded: LoadedJob, recorder: Recorder | None = None, clock: Clock = 
             return ExitCode.ENDED
         spark = make_job_session(job)
         stack.callback(_stop, spark)
-        metrics.watch(spark)
+        metrics.watch(spark, stack)
         assembly = Assembly(spark, job, flag, recorder, stack, metrics, clock)
         supervisors = [assembly.supervisor(name) for name in job.pipeline]
         for supervisor in supervisors:

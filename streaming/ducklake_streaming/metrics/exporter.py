@@ -92,20 +92,31 @@ class Exporter:
         spark.streams.addListener(listener)
         self._listening = spark, listener
 
-    def poll(self, name: str, every_seconds: float, ask: Callable[[], None]) -> None:
-        """Ask for something every so often, from now on."""
-        poller = Poller(name, every_seconds, ask, self._recorder)
+    def stop_watching(self) -> None:
+        """Ask and hear nothing any more; the numbers stay."""
+        for poller in self._pollers:
+            poller.close()
+        self.stop_listening()
+
+    def stop_listening(self) -> None:
+        """Count no progress any more."""
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            spark, listener = listening
+            with suppress(*JVM_GONE):
+                spark.streams.removeListener(listener)
+
+    def poll(
+        self, name: str, every_seconds: float, ask: Callable[[], None], end: Callable[[], None] = lambda: None
+    ) -> None:
+        """Ask for something every so often, from now on; `end` is called after the last time."""
+        poller = Poller(name, every_seconds, ask, self._recorder, end)
         self._pollers.append(poller)
         poller.start()
 
     def close(self) -> None:
         """End the threads and the server."""
-        for poller in self._pollers:
-            poller.close()
-        if self._listening is not None:
-            spark, listener = self._listening
-            with suppress(*JVM_GONE):
-                spark.streams.removeListener(listener)
+        self.stop_watching()
         self._server.close()
 
     def _pipeline_of(self, query_name: str | None) -> str | None:

@@ -44,15 +44,16 @@ class LakePoll:
 
     def __call__(self) -> None:
         """Ask, and let the numbers be those of now. Raises what asking raises: the last numbers stand."""
+        has_answered = False
         try:
             self._ask()
-        except NoLakeFound:  # the first batch will create it, and the database has answered
-            self._numbers.set(m.CATALOG_UP, 1)
-            self.close()
-        except BaseException:
-            self._numbers.set(m.CATALOG_UP, 0)
-            self.close()  # the next call begins anew
-            raise
+            has_answered = True
+        except NoLakeFound:  # the first batch will create it
+            has_answered = True
+        finally:
+            self._numbers.set(m.CATALOG_UP, has_answered)
+            if not has_answered:
+                self.close()  # the next call begins anew
 
     def close(self) -> None:
         lake, self._lake = self._lake, None
@@ -75,7 +76,6 @@ class LakePoll:
             }
         )
         self._runs.count(state.runs)
-        self._numbers.set(m.CATALOG_UP, 1)
         self._numbers.set(m.CATALOG_LAST_POLL, now.timestamp())
         self.state = state
 

@@ -13,12 +13,20 @@ EXIT_SECONDS = 5.0
 
 
 class Poller:
-    """Calls `ask` from `start` to `close`, one call after the other: never two at once."""
+    """Calls `ask` from `start` to `close`, one call after the other: never two at once. `end` is called at last."""
 
-    def __init__(self, name: str, every_seconds: float, ask: Callable[[], None], recorder: Recorder) -> None:
+    def __init__(
+        self,
+        name: str,
+        every_seconds: float,
+        ask: Callable[[], None],
+        recorder: Recorder,
+        end: Callable[[], None] = lambda: None,
+    ) -> None:
         self.name = name
         self._every = every_seconds
         self._ask = ask
+        self._end = end
         self._stop = threading.Event()
         self._failed = 0
         self._recorder = recorder
@@ -53,3 +61,4 @@ class Poller:
         rest = 0.0
         while not self._stop.wait(rest):
             rest = self.poll()
+        self._end()

@@ -56,7 +56,8 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     exporter.progress.follow(name, recorder)
     exporter.listen_to(spark)
     if poll:
-        exporter.poll("catalog", rest, LakePoll(partial(_open_lake, options), exporter.numbers))
+        lake = LakePoll(partial(_open_lake, options), exporter.numbers)
+        exporter.poll("catalog", rest, lake, lake.close)
     exporter.poll("jvm", JVM_SECONDS, JvmPoll(spark, exporter.numbers))
     return exporter.start()
 
