@@ -18,6 +18,7 @@ from ducklake_core.observe import (
     EpochReplayed,
     Event,
     Flushed,
+    Recorders,
     Resolution,
     Retried,
 )
@@ -35,7 +36,7 @@ from ducklake_streaming.jobs.events import (
 from ducklake_streaming.jobs.exit_codes import ExitCode
 from ducklake_streaming.kafka.events import RecordsMissing
 from ducklake_streaming.metrics import declared as m
-from ducklake_streaming.metrics.recorder import FlushRecorder, PipelineRecorder
+from ducklake_streaming.metrics.recorder import LakeRecorder, PipelineRecorder
 from ducklake_streaming.metrics.registry import Numbers
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -51,7 +52,7 @@ LETTERS = {"the value is no UTF-8": 2, "field 'a' is no int, but 1.5": 1}
 def counted(*events: Event, numbers: Numbers | None = None) -> Numbers:
     """Return the numbers after some events of pipeline `p`."""
     found = numbers or Numbers()
-    recorder = PipelineRecorder(found, "p", Clock(now=lambda: NOW))
+    recorder = Recorders(LakeRecorder(found), PipelineRecorder(found, "p", Clock(now=lambda: NOW)))
     for event in events:
         recorder.record(event)
     return found
@@ -195,7 +196,7 @@ def test_tables_beyond_the_cap_are_counted_together() -> None:
 def test_other_events_count_nothing() -> None:
     numbers = Numbers()
 
-    FlushRecorder(numbers).record(REPORT)
+    LakeRecorder(numbers).record(REPORT)
 
     assert numbers.value(m.SINK_BATCHES, "p", "committed") is None
 

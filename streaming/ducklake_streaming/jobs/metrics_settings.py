@@ -45,5 +45,5 @@ class MetricsSettings(Keys):
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: each is of its own type
         for key in ("key", "client_ca"):
-            if right.get(key) is not None and right.get("certificate", "") is None:
+            if right.get(key) is not None and right.get("certificate") is None:
                 yield f"{key} needs certificate, the server's own"

@@ -21,7 +21,7 @@ from ducklake_streaming.metrics.health import STUCK_SECONDS, Health, State
 from ducklake_streaming.metrics.listener import QueryListener
 from ducklake_streaming.metrics.poller import Poller
 from ducklake_streaming.metrics.progress import ProgressCounter
-from ducklake_streaming.metrics.recorder import FlushRecorder, PipelineRecorder
+from ducklake_streaming.metrics.recorder import LakeRecorder, PipelineRecorder
 from ducklake_streaming.metrics.registry import MAX_TABLES, Numbers
 from ducklake_streaming.metrics.server import Address, MetricsServer
 from ducklake_streaming.stopping import JVM_GONE
@@ -77,7 +77,7 @@ class Exporter:
 
     def lake_recorder(self) -> Recorder:
         """Return who counts what happens to the lake beside the pipelines."""
-        return FlushRecorder(self.numbers)
+        return LakeRecorder(self.numbers)
 
     def pipeline_recorder(self, name: str, trigger_seconds: float = 0.0, state: State = State.STARTING) -> Recorder:
         """Make a pipeline known, and return who counts what happens to it. Its query has its name, or none."""
@@ -94,6 +94,8 @@ class Exporter:
 
     def stop_watching(self) -> None:
         """Ask and hear nothing any more; the numbers stay."""
+        for poller in self._pollers:
+            poller.stop()
         for poller in self._pollers:
             poller.close()
         self.stop_listening()

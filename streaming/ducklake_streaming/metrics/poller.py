@@ -39,9 +39,13 @@ class Poller:
     def start(self) -> None:
         self._thread.start()
 
-    def close(self, seconds: float = EXIT_SECONDS) -> None:
-        """Tell it to end, and wait for so long at most: what it asks may hang."""
+    def stop(self) -> None:
+        """Tell it to end after what it asks now."""
         self._stop.set()
+
+    def close(self, seconds: float = EXIT_SECONDS) -> None:
+        """Stop it, and wait for so long at most: what it asks may hang."""
+        self.stop()
         if self._thread.is_alive():
             self._thread.join(seconds)
 

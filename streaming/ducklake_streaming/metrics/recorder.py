@@ -44,17 +44,12 @@ CONFLICT, UNAVAILABLE = "conflict", "unavailable"  # causes of attempts that are
 OUTCOMES = ("committed", "replayed", "empty", "failed", "stopped")
 
 
-class FlushRecorder:
-    """Counts what happens to a lake without a pipeline: flushes of maintenance, and outages."""
+class _EventCounter:
+    """Counts events by their types. It stays in its process."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
-        self._acts: dict[type[Event], Callable[[Any], None]] = {  # Any: each takes its own event
-            Flushed: self._flushed,
-            FlushFailed: self._flush_failed,
-            CatalogAway: self._away,
-            CatalogBack: self._back,
-        }
+        self._acts: dict[type[Event], Callable[[Any], None]] = {}  # Any: each takes its own event
 
     def record(self, event: Event) -> None:
         act = self._acts.get(type(event))
@@ -67,11 +62,25 @@ class FlushRecorder:
             "use a classic session, or a sink without metrics"
         )
 
+
+class LakeRecorder(_EventCounter):
+    """Counts what happens to the lake, whoever does it: flushes and outages. There is one for all pipelines."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        super().__init__(numbers)
+        self._acts = {
+            Flushed: self._flushed,
+            FlushFailed: self._flush_failed,
+            CatalogAway: self._away,
+            CatalogBack: self._back,
+        }
+        numbers.add(m.CATALOG_OUTAGES, 0)
+        numbers.add(m.SINK_FLUSH_FAILURES, 0, m.OTHER)
+
     def _flushed(self, event: Flushed) -> None:
         table = self._numbers.tables.label(event.table)
         self._numbers.add(m.SINK_FLUSHED_ROWS, event.rows, table)
         self._numbers.add(m.SINK_FLUSHED_BYTES, event.size_bytes, table)
-        self._numbers.add(m.SINK_FLUSH_FAILURES, 0, table)
         self._numbers.observe(m.SINK_FLUSH_SECONDS, event.seconds, table)
 
     def _flush_failed(self, event: FlushFailed) -> None:
@@ -87,7 +96,7 @@ class FlushRecorder:
         self._numbers.set(m.CATALOG_UP, 1)
 
 
-class PipelineRecorder(FlushRecorder):
+class PipelineRecorder(_EventCounter):
     """Counts what happens to one pipeline, that is, to one sink and its query."""
 
     def __init__(self, numbers: Numbers, pipeline: str, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -97,7 +106,7 @@ class PipelineRecorder(FlushRecorder):
         self._letter_tables: set[str] = set()
         self._newest: datetime | None = None  # record of the batch that is written now
         self._batch_failed = False  # so that its query will fail of the same
-        self._acts |= {
+        self._acts = {
             BatchReport: self._committed,
             BatchReplayed: self._replayed,
             BatchFailed: self._failed,
@@ -139,6 +148,7 @@ class PipelineRecorder(FlushRecorder):
             self._numbers.add(m.SINK_INLINED_ROWS, added.inlined_rows, *labels)
             self._numbers.add(m.SINK_FILES, added.files, *labels)
             self._numbers.add(m.SINK_BYTES, added.file_bytes, *labels)
+            self._numbers.add(m.SINK_FLUSH_FAILURES, 0, labels[1])  # known before the first flush
         if self._newest is not None:
             lag = (self._clock.now() - self._newest).total_seconds()
             self._numbers.set(m.SINK_EVENT_TIME_LAG, max(0.0, lag), self._pipeline)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput
-from ducklake_core.observe import NO_RECORDER
+from ducklake_core.observe import NO_RECORDER, Recorders
 from ducklake_core.spec.quantities import parse_duration
 from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.options import SinkOptions
@@ -49,7 +49,7 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     try:
         name = pipeline or options.stream or options.table or "default"
         recorder = exporter.pipeline_recorder(name, state=State.STARTING)
-        sink.add_recorder(recorder)
+        sink.add_recorder(Recorders(exporter.lake_recorder(), recorder))
     except InvalidInput:
         exporter.close()
         raise
