@@ -181,6 +181,19 @@ def test_rows_read_before_a_merge_are_read_again(lakes: tuple[Lake, Lake]) -> No
     assert refused.value.rows_moved
 
 
+def test_file_that_is_merged_under_a_transaction_is_a_conflict(lakes: tuple[Lake, Lake]) -> None:
+    """The merge takes it from the transaction's own base, too."""
+    lake, other = lakes
+    file = lake.table("t").files()[0]
+
+    with lake.transaction() as tx:
+        other.merge_adjacent_files("t")
+        with pytest.raises(CommitConflict, match=f"data file {file.data_file_id} .*read them again") as refused:
+            tx.delete_positions("t", file.data_file_id, [3])
+
+    assert refused.value.rows_moved
+
+
 @pytest.mark.parametrize("when", ["while files are written", "before the commit"])
 def test_statistics_are_not_made_exact_when_rows_came_meanwhile(
     catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, when: str
