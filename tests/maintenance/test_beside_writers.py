@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ducklake_core import Lake, compact_all
+from ducklake_core import CommitResult, Lake, compact_all
+from ducklake_core.catalog.commit import Commit
 from ducklake_core.errors import CommitConflict
-from ducklake_core.maintenance.compaction import TableAt
+from ducklake_core.maintenance import compaction
+from ducklake_core.maintenance.compaction_method import TableAt
 from ducklake_core.maintenance.report import MaintenanceReport
 from ducklake_core.read.positions import RowPositions
 from tests.fixtures.catalogs import Catalog
@@ -69,6 +71,74 @@ def test_delete_of_a_source_meanwhile_is_not_lost(
     check_lake(catalog)  # the file that came too late is gone
     oracle.attach(catalog.attach)
     assert oracle.query(f"SELECT count(*) FROM t WHERE {rows} AND p = 'a'") == [(0,)]
+
+
+@pytest.mark.parametrize("limit", [0, 10], ids=["delete file", "inlined delete"])
+def test_who_deletes_from_other_files_all_the_time_starves_no_merge(
+    catalog: Catalog, lakes: tuple[Lake, Lake], oracle: Oracle, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    lake, other = lakes
+    lake.set_option("data_inlining_row_limit", limit)
+    other.forget()
+    lake.append("t", {"i": list(range(300, 400)), "p": ["d"] * 100})
+    rows, run = itertools.count(300), lake.committer.run
+    histories: list[Any] = []
+
+    def delete_and_run(commit: Commit) -> CommitResult:
+        other.delete("t", f"i = {next(rows)}")
+        histories.append(history_of(other))
+        return run(commit)
+
+    monkeypatch.setattr(lake.committer, "run", delete_and_run)
+    [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after, work.skipped, next(rows)) == (4, 2, None, 301)
+    check_history(lake, histories[-1])
+    check_lake(catalog)
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*) FROM t WHERE p = 'd'") == [(99,)]
+
+
+def test_delete_of_a_source_before_each_attempt_wins_each_time(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, other = lakes
+    rows, run = iter(["i = 5 AND p = 'a'", "i = 6 AND p = 'b'"]), lake.committer.run
+    deleted: list[str] = []
+
+    def delete_and_run(commit: Commit) -> CommitResult:
+        deleted.append(next(rows, "i = 7"))
+        other.delete("t", deleted[-1])
+        return run(commit)
+
+    monkeypatch.setattr(lake.committer, "run", delete_and_run)
+    [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.snapshot_id) == (0, None)
+    assert [lake.table("t").count(rows) for rows in deleted] == [0] * len(deleted)
+    check_lake(catalog)
+
+
+def test_what_is_written_is_committed_before_much_more_is(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, other = lakes
+    monkeypatch.setattr(compaction, "PORTION_SECONDS", 0.0)
+    portions = itertools.count()
+    histories: list[Any] = []
+
+    def meanwhile() -> None:
+        if next(portions) == 1:  # of the second one
+            other.delete("t", "i = 5 AND p = 'b'")
+        histories.append(history_of(other))
+
+    with at_fault("after_compaction_write", meanwhile):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after) == (2, 1)
+    assert "1 groups were changed meanwhile" in (work.skipped or "")
+    check_history(lake, histories[1])
+    check_lake(catalog)
 
 
 def test_delete_of_a_rewritten_file_meanwhile_starts_over(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.maintenance import compaction
 from ducklake_streaming import maintain
 from ducklake_streaming.maintenance.pace import MaintenanceStopped, Pace
 from ducklake_streaming.maintenance.runners import PacedRunner, run_in_process
@@ -58,6 +59,17 @@ def test_a_stop_between_tasks_leaves_the_lake_as_it_was(lake: Lake) -> None:
     assert stored_files(lake) == before, "what the first task wrote is gone again"
     again = lake.merge_adjacent_files("t")
     assert (again.held_back, again.total.files_before, again.total.files_after) == ((), 12, 3)
+    assert sorted(lake.table("t").read(["id"]).column("id").to_pylist()) == [*range(400)]
+
+
+def test_a_stop_keeps_what_was_committed_before(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "PORTION_SECONDS", 0.0)  # each task is committed by itself
+    stop = threading.Event()
+
+    with pytest.raises(MaintenanceStopped):
+        lake.merge_adjacent_files("t", runner=PacedRunner(StopsAfterOne(stop), Pace(1.0, stop)))
+
+    assert len(lake.table("t").files()) == 9  # of twelve: those of one partition are one now
     assert sorted(lake.table("t").read(["id"]).column("id").to_pylist()) == [*range(400)]
 
 
