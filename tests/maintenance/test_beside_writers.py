@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,28 @@ def test_what_is_written_is_committed_before_much_more_is(
     assert "1 groups were changed meanwhile" in (work.skipped or "")
     check_history(lake, histories[1])
     check_lake(catalog)
+
+
+@pytest.mark.parametrize("size", [None, 3], ids=["gone", "cut off"])
+def test_new_file_that_is_not_there_is_not_registered(
+    catalog: Catalog, lakes: tuple[Lake, Lake], size: int | None
+) -> None:
+    """An upload was lost, or somebody has removed a file that no snapshot named yet."""
+    lake, _ = lakes
+    before, history = stored_files(catalog), history_of(lake)
+
+    def lose() -> None:
+        [path, *_] = sorted(Path(path) for path in stored_files(catalog) - before)
+        path.unlink() if size is None else path.write_bytes(b"." * size)
+
+    with at_fault("after_compaction_write", once(lose)):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after, work.skipped) == (2, 1, None)  # those of the other partition
+    assert ("is not there any more" if size is None else "has 3 bytes in place of") in (work.error or "")
+    check_history(lake, history)
+    check_lake(catalog)
+    assert lake.merge_adjacent_files("t").total.files_before == 2
 
 
 def test_delete_of_a_rewritten_file_meanwhile_starts_over(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
