@@ -22,6 +22,7 @@ from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
 from ducklake_streaming.maintenance.maintain import run_operations
 from ducklake_streaming.maintenance.runners import run_in_process
 from tests.fixtures.catalogs import Catalog
+from tests.fixtures.databases import run
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.terminal import Terminal
 from tests.fixtures.waiting import PATIENCE_SECONDS, wait_until
@@ -54,6 +55,30 @@ def lake(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
             lake.append("orders", rows(*range(first, first + 100)))
         lake.append("others", rows(1, 2, 3))
         yield lake
+
+
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_a_relative_data_path_is_named_on_the_command_line(
+    lake: Lake, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.merge_adjacent_files("orders")
+    name = f"{Path(catalog.data_path).name}/"
+    run(catalog, f"UPDATE ducklake_metadata SET value = '{name}' WHERE key = 'data_path'")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    command = ["maintain", "cleanup", "--all", "--json"]
+
+    assert main(command) == 0
+    held_back = json.loads(capsys.readouterr().out)
+    assert main([*command, "--data-path", catalog.data_path]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert main(["doctor", "--data-path", catalog.data_path]) == 0
+    assert main([*command, "--data-path", str(tmp_path)]) == 2
+    assert main([*command, "--data-path", str(tmp_path), "--override-data-path"]) == 0
+
+    assert "--data-path" in str(held_back)
+    assert done["files_before"] == 5
+    assert "override_data_path" in capsys.readouterr().err
 
 
 def rows(*numbers: int) -> pa.Table:
