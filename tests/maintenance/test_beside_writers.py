@@ -16,12 +16,13 @@ from ducklake_core.maintenance import compaction
 from ducklake_core.maintenance.compaction_method import TableAt
 from ducklake_core.maintenance.report import MaintenanceReport
 from ducklake_core.read.positions import RowPositions
+from ducklake_core.spec.changes import parse_changes
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
 from tests.fixtures.faults import at_fault
 from tests.fixtures.histories import check_history, history_of
 from tests.fixtures.leases import WHEN_LEASES_HAVE_RUN_OUT
-from tests.fixtures.oracle import Oracle
+from tests.fixtures.oracle import Oracle, OracleError
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def once(act: Callable[[], object]) -> Callable[[], None]:
 
 
 def kinds(lake: Lake) -> list[str]:
-    return [(s.changes or "").partition(":")[0] for s in lake.snapshots()]
+    return [change.kind.value for s in lake.snapshots() for change in parse_changes(s.changes)]
 
 
 @pytest.mark.parametrize("rows", ["i = 5", "i < 15"], ids=["inlined delete", "delete file"])
@@ -258,6 +259,42 @@ def test_our_delete_is_done_again_after_maintenance(
 
     assert lake.table("t").count(rows) == 0
     assert {"merge_adjacent", "rewrite_delete"} & set(kinds(lake))
+    check_lake(catalog)
+
+
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)  # on SQLite it holds a lock that we wait for
+@pytest.mark.parametrize("maintain", ["merge_adjacent_files", "rewrite_data_files"])
+def test_small_delete_of_duckdb_that_meets_maintenance_is_refused_and_not_lost(
+    catalog: Catalog, lakes: tuple[Lake, Lake], oracle: Oracle, maintain: str
+) -> None:
+    lake, _ = lakes
+    oracle.attach(catalog.attach)
+    oracle.execute("BEGIN; DELETE FROM t WHERE i IN (5, 216)")
+    getattr(lake, maintain)("t", **({} if maintain.startswith("merge") else {"delete_threshold": 0.5}))
+
+    with pytest.raises(OracleError, match="has flushed the inlined data"):
+        oracle.execute("COMMIT")
+
+    assert lake.table("t").count("i IN (5, 216)") == 3
+    oracle.execute("DELETE FROM t WHERE i IN (5, 216)")
+    assert lake.table("t").count("i IN (5, 216)") == 0
+    assert lake.doctor(full=True) == []
+    check_lake(catalog)
+
+
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)  # see above
+def test_insert_of_duckdb_that_meets_maintenance_goes_in(
+    catalog: Catalog, lakes: tuple[Lake, Lake], oracle: Oracle
+) -> None:
+    lake, _ = lakes
+    oracle.attach(catalog.attach)
+    for rows, i in ((1, 700), (100, 800)):
+        lake.append("t", {"i": list(range(i + 1, i + 21)), "p": ["b"] * 20})
+        oracle.execute(f"BEGIN; INSERT INTO t SELECT {i}, 'a' FROM range({rows})")
+        assert lake.merge_adjacent_files("t").total.files_before
+        oracle.execute("COMMIT")
+
+    assert (lake.table("t").count("i = 700"), lake.table("t").count("i = 800")) == (1, 100)
     check_lake(catalog)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ducklake_core.model import SnapshotId
-from ducklake_core.spec.changes import ChangeKind, TableChange
+from ducklake_core.spec.changes import COMPACTIONS, ChangeKind, TableChange
 from ducklake_core.spec.names import fold
 
 SnapshotChanges = tuple[SnapshotId, tuple[TableChange, ...]]
@@ -98,7 +98,7 @@ def mark_renames(
 _APPEND = frozenset({ChangeKind.INSERTED_INTO_TABLE, ChangeKind.INLINED_INSERT})
 _DELETE = frozenset({ChangeKind.DELETED_FROM_TABLE, ChangeKind.INLINED_DELETE})
 _FLUSH = frozenset({ChangeKind.INLINE_FLUSH})
-_COMPACT = frozenset({ChangeKind.MERGE_ADJACENT, ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
+_COMPACT = COMPACTIONS
 _MOVE = _FLUSH | _COMPACT
 _ALTER = frozenset({ChangeKind.ALTERED_TABLE, ChangeKind.ALTERED_VIEW})
 _DROP_TABLE = frozenset({ChangeKind.DROPPED_TABLE, ChangeKind.DROPPED_VIEW})
