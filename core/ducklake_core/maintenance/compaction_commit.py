@@ -24,7 +24,7 @@ from ducklake_core.maintenance.compaction_method import Method, TableAt
 from ducklake_core.model import Snapshot, TableVersion
 from ducklake_core.plan.compaction import Compaction, ExactStats, exact_stats, source_of
 from ducklake_core.plan.file_groups import FileGroup, deleted_rows
-from ducklake_core.plan.moved_file import with_current_bounds
+from ducklake_core.plan.moved_file import MovedFile, with_current_bounds
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
 from ducklake_core.retries import COMMIT_STOP, conflict_retries
 from ducklake_core.spec.paths import hide_password
@@ -131,11 +131,7 @@ class CompactionCommit:
     def _stage(
         self, at: TableAt, found: TableFiles, groups: Sequence[WrittenGroup], exact: ExactStats | None
     ) -> Staged:
-        files = tuple(
-            with_current_bounds(moved, found.columns_of(one.group[0]), at.table.columns)
-            for one in groups
-            for moved in one.result.files
-        )
+        files = _files(at, found, groups)
         sources = tuple(source_of(file, self.committer.data_path) for one in groups for file in one.group)
         compaction = Compaction(self.method.kind, sources, files, exact)
         what = f"{self.method.operation.value} files of {at.table.qualified_name}"
@@ -156,4 +152,12 @@ class CompactionCommit:
             return None
         stats, of_files = basis
         of_kept = [(file, of_files.get(file.data_file_id, {})) for file in kept]
-        return exact_stats(stats, at.table.columns, of_kept, [moved for one in groups for moved in one.result.files])
+        return exact_stats(stats, at.table.columns, of_kept, _files(at, found, groups))
+
+
+def _files(at: TableAt, found: TableFiles, groups: Sequence[WrittenGroup]) -> tuple[MovedFile, ...]:
+    return tuple(
+        with_current_bounds(moved, found.columns_of(one.group[0]), at.table.columns)
+        for one in groups
+        for moved in one.result.files
+    )
