@@ -81,15 +81,14 @@ def keepers_of(consumers: Iterable[Consumer], entries: Iterable[LedgerEntry], no
 
 
 def keepers_of_unseen(ages: Sequence[SnapshotAge], unseen: Sequence[SnapshotId]) -> list[Keeper]:
-    """Return what keeps the newest snapshots of all, those that an open transaction does not see; none: nothing."""
+    """Return who keeps the newest snapshots: an open transaction that does not see them. `unseen`: newest first."""
     newest_first = [age.snapshot_id for age in reversed(ages)]
     together = [i for i, known in zip(unseen, newest_first, strict=False) if i == known]
     if not together:
         return []
-    why = (
-        f"another session has had a transaction open since before snapshot {together[-1]}; when it has ended, they can"
-    )
-    return [Keeper(together[-1], why)]
+    first = together[-1]
+    why = f"another session has a transaction open since before snapshot {first}, and may take its id when it commits"
+    return [Keeper(first, why)]
 
 
 def plan_expiry(ages: Sequence[SnapshotAge], wanted: Wanted, keepers: Sequence[Keeper]) -> Expiry:
