@@ -26,12 +26,16 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class CommittedRows:
-    """Rows at the base of a transaction, without those that it has ended itself. The request asks for positions."""
+    """Rows at the base of a transaction, without those that it has ended itself. The request asks for positions.
+
+    `next_file_id` is the base's: a data file of a lower id that is not listed was there once.
+    """
 
     storage: Storage
     pending: PendingTable
     request: RowRequest
     listing: Listing
+    next_file_id: int
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match, in the request's schema."""
@@ -47,10 +51,10 @@ class CommittedRows:
             self.pending.end_inlined(name, row_ids)
 
     def live(self, positions: RowPositions, read_at: SnapshotId) -> RowPositions:
-        """Return which of some rows are live; raise ObjectNotFound for a file that is not here.
+        """Return which of some rows are live; raise ObjectNotFound for a file that there never was.
 
         Raises CommitConflict for inlined rows that were read at another snapshot, or are gone: all that takes away
-        versions of the base is a flush. Likewise for a file that another snapshot had: a merge or a rewrite took it.
+        versions of the base is a flush. Likewise for a file that is gone: a merge takes it from the base, too.
         """
         found = RowPositions()
         for data_file_id, wanted in positions.of_files():
@@ -81,7 +85,7 @@ class CommittedRows:
 
     def _file(self, data_file_id: DataFileId, positions: np.ndarray, read_at: SnapshotId) -> DataFile:
         file = next((f for f in self.listing.files if f.data_file_id == data_file_id), None)
-        if file is None and read_at != self.request.snapshot:
+        if file is None and (read_at != self.request.snapshot or 0 <= data_file_id < self.next_file_id):
             raise self._conflict(f"data file {data_file_id} of snapshot {read_at} is not there any more")
         if file is None:
             raise self._missing(f"data file {data_file_id}")

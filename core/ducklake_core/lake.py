@@ -108,6 +108,7 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
     ) -> Self:
         """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it.
 
+        A lake whose catalog has a relative data path is the one of the working directory, unless `data_path` names it.
         `catalog_timeout`: for how long each method waits for a catalog that cannot be reached or is locked, such as
         '30s' or '5m', two minutes by default; then it raises `CatalogUnavailable`. 0: it does not wait.
         `recorder`: is told what happens, in place of the log: see `ducklake_core.observe`. `clock`: tells the times of

@@ -20,7 +20,7 @@ from ducklake_core.maintenance.doctor.finding import Finding
 from ducklake_core.maintenance.expire import expire_snapshots, wanted_of
 from ducklake_core.maintenance.orphans import delete_orphaned_files
 from ducklake_core.maintenance.report import MaintenanceReport, Operation
-from ducklake_core.maintenance.run import run_operation
+from ducklake_core.maintenance.run import Pause, no_pause, run_operation
 from ducklake_core.observe import Recorders
 
 if TYPE_CHECKING:
@@ -112,21 +112,28 @@ class MaintenanceCalls:
         cleanup_all: bool = False,
         also_remove: Collection[str] = (),
         dry_run: bool = False,
+        pause: Pause = no_pause,
     ) -> MaintenanceReport:
         """Remove files from storage that no snapshot sees any more: expiry, merges and others have scheduled them.
 
         `older_than`: those that were scheduled before that (seconds, a timedelta or a text such as `1d`), by default
         the lake's option `delete_older_than`, else two days: whoever began to read before may need them so long.
         `cleanup_all`: whenever that was. `also_remove`: full paths of scheduled files outside of the data path, as
-        files that were registered where they lay may be; others of these stay. `dry_run`: only look.
+        files that were registered where they lay may be; others of these stay. `dry_run`: only look. `pause` is called
+        after each thousand files: what it raises ends the work there.
         A file that cannot be removed is tried again by the next run. Raises InvalidInput.
         """
         before = deletion_limit(self, older_than, cleanup_all=cleanup_all)
-        act = partial(cleanup_old_files, self, before, also_remove, dry_run=dry_run)
+        act = partial(cleanup_old_files, self, before, also_remove, dry_run=dry_run, pause=pause)
         return run_operation(self, Operation.CLEANUP, act, dry_run=dry_run)
 
     def delete_orphaned_files(
-        self, *, older_than: Age | None = None, cleanup_all: bool = False, dry_run: bool = True
+        self,
+        *,
+        older_than: Age | None = None,
+        cleanup_all: bool = False,
+        dry_run: bool = True,
+        pause: Pause = no_pause,
     ) -> MaintenanceReport:
         """Remove Parquet files below the data path that the catalog does not know; by default only name them.
 
@@ -134,10 +141,11 @@ class MaintenanceCalls:
         lake's option `delete_older_than`, else two days. Files of a commit under way are unknown, too: none younger
         than an hour is removed, and an age must be longer than any batch takes. `cleanup_all`: whatever the age, for
         when nobody writes. Files that another lake knows stay if its catalog is in the same PostgreSQL database, or
-        in the same directory if it is a SQLite file; lakes elsewhere must not share the data path. InvalidInput.
+        in the same directory if it is a SQLite file; lakes elsewhere must not share the data path. `pause` is called
+        after each thousand files that are listed or removed. InvalidInput.
         """
         before = deletion_limit(self, older_than, cleanup_all=cleanup_all)
-        act = partial(delete_orphaned_files, self, before, dry_run=dry_run)
+        act = partial(delete_orphaned_files, self, before, dry_run=dry_run, pause=pause)
         return run_operation(self, Operation.ORPHANS, act, dry_run=dry_run)
 
     def doctor(self, *, full: bool = False, repair: bool = False, progress: Progress = no_progress) -> list[Finding]:

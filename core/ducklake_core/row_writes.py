@@ -23,7 +23,16 @@ from ducklake_core.files.parquet_reader import ROW_IDS, ReadRequest, read_data_f
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, NewDataFile, SnapshotId, TableVersion
+from ducklake_core.model import (
+    Column,
+    ColumnId,
+    DataFile,
+    DataFileId,
+    NewDataFile,
+    Snapshot,
+    SnapshotId,
+    TableVersion,
+)
 from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
 from ducklake_core.plan.definition import find_internal_name
@@ -51,7 +60,7 @@ class RowWriter:
 
     database: Database
     storage: Storage
-    base: SnapshotId
+    base: Snapshot
 
     def append(
         self,
@@ -160,11 +169,11 @@ class RowWriter:
         with_row_ids: bool = False,
     ) -> CommittedRows:
         """Return the committed rows that match; a table that the transaction created has none."""
-        request = RowRequest.of(pending.table, self.base, columns, predicate)
+        request = RowRequest.of(pending.table, self.base.snapshot_id, columns, predicate)
         request = replace(request, with_row_ids=with_row_ids, with_positions=True)
         is_new = pending.before is None
         listing = Listing((), ()) if is_new else list_table(self.database, pending.table, request)
-        return CommittedRows(self.storage, pending, request, listing)
+        return CommittedRows(self.storage, pending, request, listing, self.base.next_file_id)
 
     def _change_own(self, pending: PendingTable, predicate: Predicate | None, change: Change | None) -> int:
         """Delete (no change given) or update matching rows among those that the transaction added."""
@@ -195,7 +204,7 @@ class RowWriter:
         stored = DataFile(
             DataFileId(-1),
             path,
-            self.base,
+            self.base.snapshot_id,
             file.record_count,
             file.file_size_bytes,
             0,

@@ -49,8 +49,8 @@ class Transaction:
     """Use as `with lake.transaction() as tx:`; the end of the block commits, an error in it discards everything.
 
     Methods are those of `Lake`, without a snapshot of their own; `result` has the commit's once it is made. They raise
-    a `TerminalError` for what they are given; only the commit raises `CommitConflict`, `ContentionError` and
-    `CommitOutcomeUnknown`.
+    a `TerminalError` for what they are given; only the commit raises `ContentionError` and `CommitOutcomeUnknown`, and
+    only it, `end_rows` and `delete_positions` raise `CommitConflict`.
     """
 
     def __init__(self, lake: Lake, base: Definitions, info: CommitInfo, epoch: Epoch | None = None) -> None:
@@ -59,7 +59,7 @@ class Transaction:
         self._info = info
         self._epoch = epoch
         self._pending = PendingDefinitions(base, lake.storage)
-        self._rows = RowWriter(lake.database, lake.storage, base.snapshot.snapshot_id)
+        self._rows = RowWriter(lake.database, lake.storage, base.snapshot)
         self._has_ended = self._has_failed = False
         self._commit: Commit | None = None
         self.result: CommitResult | None = None
@@ -198,7 +198,10 @@ class Transaction:
             return self._rows.delete(pending, predicate)
 
     def delete_positions(self, table: str, data_file_id: int, positions: Sequence[int]) -> int:
-        """Delete rows of one data file by their positions in it; return how many were live."""
+        """Delete rows of one data file by their positions in it; return how many were live.
+
+        Raises CommitConflict when the file is not there any more: a merge or a rewrite has moved its rows.
+        """
         found = RowPositions()
         found.add_of_file(DataFileId(data_file_id), np.asarray(positions, dtype=np.int64))
         return self.end_rows(table, found, self.base.snapshot_id)
@@ -206,8 +209,9 @@ class Transaction:
     def end_rows(self, table: str, positions: RowPositions, read_at: SnapshotId) -> int:
         """Delete rows by where they are, as a read `with_positions` tells; return how many were live.
 
-        `read_at`: the snapshot that was read. Raises CommitConflict when inlined rows are not there any more, or that
-        snapshot is not the transaction's base: a row id alone does not tell which version was read.
+        `read_at`: the snapshot that was read. Raises CommitConflict when a file or inlined rows are not there any
+        more; or when inlined rows were read at another snapshot than the transaction's base: a row id alone does not
+        tell which version was read.
         """
         return self._rows.end_rows(self._table(table), positions, read_at)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 from ducklake_core import CommitResult, Transaction
 from ducklake_core.errors import CommitConflict
@@ -37,8 +36,7 @@ class BatchCommit:
 
     def open(self) -> Transaction:
         """Return the transaction, before there are parts: executors must know its tables before they write."""
-        self.core = self.core or self._runtime.begin_transaction(self._started)
-        return self.core
+        return self.core or self._begin()
 
     def discard(self) -> None:
         """End the transaction, if there is one; files of parts are not its own."""
@@ -47,46 +45,55 @@ class BatchCommit:
 
     def run(self, parts: Sequence[Part]) -> CommitResult:
         """Commit; where another writer has changed a table meanwhile, stage everything anew, a few times at most."""
-        has_files = any(part.files for part in parts)
-        if self.core is not None and has_files:
-            self._fill(self.core, parts)
-            core = self.core
-        else:
-            core = self.core = self._build(parts)
+        core = self.open() if _has_files(parts) else self._begin()
+        moved = self._fill(core, parts)
         for _ in range(MAX_REBUILDS):
             places = _places_of_files(core, parts)
             try:
-                return core.commit()
+                return _commit(core, moved)
             except CommitConflict as error:
                 # Files that a snapshot may have must not get into another.
-                if self._mode.on_conflict(error) is OnConflict.GIVE_UP or (has_files and core.in_doubt):
+                if self._mode.on_conflict(error) is OnConflict.GIVE_UP or (_has_files(parts) and core.in_doubt):
                     raise
-                core = self._rebuild_after(error, parts)
+                core = self._begin_after(error)
+                moved = self._fill(core, parts)
                 if _places_of_files(core, parts) != places:
-                    core.discard()
                     raise
-                self.core = core
-        return core.commit()
+        return _commit(core, moved)
 
-    def _rebuild_after(self, error: CommitConflict, parts: Sequence[Part]) -> Transaction:
+    def _begin_after(self, error: CommitConflict) -> Transaction:
+        self.discard()
         self._runtime.definitions.expire()
         self._runtime.recorder.record(BatchRebuilt(self._started.names, error))
-        return self._build(parts)
+        return self._begin()
 
-    def _build(self, parts: Sequence[Part]) -> Transaction:
+    def _begin(self) -> Transaction:
         self._setup.created.clear()  # by a transaction that will not be committed
-        core = self._runtime.begin_transaction(self._started)
-        with ExitStack() as stack:
-            stack.callback(core.discard)  # of files that it has written, whatever comes between
-            self._fill(core, parts)
-            stack.pop_all()
-        return core
+        self.core = self._runtime.begin_transaction(self._started)
+        return self.core
 
-    def _fill(self, core: Transaction, parts: Sequence[Part]) -> None:
-        self._mode.prepare(core, parts)
-        for part in parts:
-            self._mode.stage(core, part)
-        self._mode.finish(core)
+    def _fill(self, core: Transaction, parts: Sequence[Part]) -> CommitConflict | None:
+        """Stage all parts; return the conflict if another has moved rows that were to be ended. Others are raised."""
+        try:
+            self._mode.prepare(core, parts)
+            for part in parts:
+                self._mode.stage(core, part)
+            self._mode.finish(core)
+        except CommitConflict as error:
+            if not error.rows_moved:
+                raise
+            return error
+        return None
+
+
+def _commit(core: Transaction, moved: CommitConflict | None) -> CommitResult:
+    if moved is not None:
+        raise moved
+    return core.commit()
+
+
+def _has_files(parts: Sequence[Part]) -> bool:
+    return any(part.files for part in parts)
 
 
 def _places_of_files(core: Transaction, parts: Sequence[Part]) -> list[tuple[object, ...]]:

@@ -118,6 +118,9 @@ class SinkOptions(Settings):
     data_path: OptionalText = setting(
         "where files go if the sink has to create the lake; without it, the lake must exist", default=None
     )
+    override_data_path: Flag = setting(
+        "take `data_path` though the catalog has another one: its files were moved", default=False
+    )
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None)
     partition_by: Annotated[tuple[str, ...], *checked(_partitioning, _TEXTS)] = setting(
         'for tables that the sink creates, such as `["year(ts)", "month(ts)", "day(ts)"]` (or `date(ts)`, the same) or '

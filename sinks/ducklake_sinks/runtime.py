@@ -183,6 +183,7 @@ def open_lake(options: SinkOptions, is_stopped: Callable[[], bool], recorder: Re
     return Lake.open(
         options.catalog,
         data_path=options.data_path,
+        override_data_path=options.override_data_path,
         metadata_schema=options.metadata_schema,
         catalog_timeout=Patience.of(options.catalog_timeout, is_stopped),
         recorder=recorder,

@@ -45,6 +45,7 @@ class DuckLakeSink:
         route: Route | None = None,
         stream: str | None = None,
         data_path: str | None = None,
+        override_data_path: bool = False,
         metadata_schema: str | None = None,
         partition_by: Sequence[str] | str = (),
         sorted_by: Sequence[str | SortKey] | str = (),

@@ -69,6 +69,9 @@ class SourceOptions(Settings):
     data_path: OptionalText = setting(
         "where the lake keeps its files, if you want that checked", default=None, shown="none"
     )
+    override_data_path: Flag = setting(
+        "take `dataPath` though the catalog has another one: its files were moved", default=False, shown="`false`"
+    )
     catalog_timeout: Duration = setting(
         "how long to wait for a catalog that cannot be reached; then `CatalogUnavailable`",
         default=timedelta(minutes=2),

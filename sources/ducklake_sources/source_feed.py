@@ -24,6 +24,7 @@ def open_lake(options: SourceOptions) -> Lake:
         options.catalog,
         metadata_schema=options.metadata_schema,
         data_path=options.data_path,
+        override_data_path=options.override_data_path,
         catalog_timeout=options.catalog_timeout,
     )
 

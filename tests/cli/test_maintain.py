@@ -22,6 +22,8 @@ from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
 from ducklake_streaming.maintenance.maintain import run_operations
 from ducklake_streaming.maintenance.runners import run_in_process
 from tests.fixtures.catalogs import Catalog
+from tests.fixtures.databases import run
+from tests.fixtures.leases import WHEN_LEASES_HAVE_RUN_OUT
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.terminal import Terminal
 from tests.fixtures.waiting import PATIENCE_SECONDS, wait_until
@@ -54,6 +56,30 @@ def lake(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
             lake.append("orders", rows(*range(first, first + 100)))
         lake.append("others", rows(1, 2, 3))
         yield lake
+
+
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_a_relative_data_path_is_named_on_the_command_line(
+    lake: Lake, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.merge_adjacent_files("orders")
+    name = f"{Path(catalog.data_path).name}/"
+    run(catalog, f"UPDATE ducklake_metadata SET value = '{name}' WHERE key = 'data_path'")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    command = ["maintain", "cleanup", "--all", "--json"]
+
+    assert main(command) == 0
+    held_back = json.loads(capsys.readouterr().out)
+    assert main([*command, "--data-path", catalog.data_path]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert main(["doctor", "--data-path", catalog.data_path]) == 0
+    assert main([*command, "--data-path", str(tmp_path)]) == 2
+    assert main([*command, "--data-path", str(tmp_path), "--override-data-path"]) == 0
+
+    assert "--data-path" in str(held_back)
+    assert done["files_before"] == 5
+    assert "override_data_path" in capsys.readouterr().err
 
 
 def rows(*numbers: int) -> pa.Table:
@@ -301,6 +327,30 @@ def test_a_signal_ends_it_without_a_trace(
     assert (code, out) == ({signal.SIGTERM: 143, signal.SIGINT: 130}[signal_sent], "")
     assert files_then == files, "what it had written is gone again"
     assert (again["outcome"], again["files_before"]) == ("done", 5), "it holds no lease any more"
+
+
+def test_who_is_killed_leaves_orphans_that_the_next_one_counts(
+    lake: Lake, shown: Shown, catalog: Catalog, oracle: Oracle, tmp_path: Path
+) -> None:
+    """Two processes maintain at once. One is killed while it merges; the other yields, and so does nothing twice."""
+    before, files = ids(lake), len(parquet_files(catalog))
+    with Waiting(tmp_path, POINT, "maintain", "all") as killed:
+        held_back = shown.json("all")
+        killed.process.kill()
+        assert killed.process.wait() == -signal.SIGKILL
+    with Lake.open(catalog.url, clock=WHEN_LEASES_HAVE_RUN_OUT) as later:
+        reports = {report.operation: report for report in maintain(later, cleanup_older_than=0)}
+        orphans = later.delete_orphaned_files(cleanup_all=True, dry_run=False)
+
+    assert all(f":{killed.process.pid}:" in row["detail"] for row in held_back if row["outcome"] == "held back")
+    assert "merge" in {row["operation"] for row in held_back if row["outcome"] == "held back"}
+    assert (reports[Operation.MERGE].total.files_before, reports[Operation.CLEANUP].total.files_before) == (5, 5)
+    assert len(orphans.paths) == 1, "what the one that was killed had written"
+    assert (files, len(parquet_files(catalog))) == (5, 2)  # of two tables: the killed one had flushed the other
+    assert ids(lake) == before
+    assert lake.doctor(full=True) == []
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*), count(DISTINCT id) FROM orders") == [(500, 500)]
 
 
 POINT = "after_compaction_write"  # the new files are there, and no snapshot names them

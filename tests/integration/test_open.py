@@ -154,6 +154,18 @@ def test_files_are_found_where_they_were_moved(catalog: Catalog, tmp_path: Path)
     assert rows == 100
 
 
+@pytest.mark.parametrize("stored", ["files/lake/", "./files/lake", "../files/lake/"])
+def test_relative_data_path_of_a_catalog_is_the_one_named(catalog: Catalog, tmp_path: Path, stored: str) -> None:
+    Lake.create(catalog.url, catalog.data_path).close()
+    run(catalog, f"UPDATE ducklake_metadata SET value = '{stored}' WHERE key = 'data_path'")
+
+    with Lake.open(catalog.url, data_path=f"{tmp_path}/files/lake") as lake:
+        assert lake.data_path == f"{tmp_path}/files/lake/"
+    for other in (f"{tmp_path}/files", f"{tmp_path}/lake", f"{tmp_path}/files/lake/x", "s3://bucket/lake"):
+        with pytest.raises(DataPathMismatch):
+            Lake.open(catalog.url, data_path=other)
+
+
 def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oracle: Oracle) -> None:
     monkeypatch.chdir(tmp_path)
     with Lake.create("sqlite:///lake.sqlite", "files") as lake:

@@ -9,7 +9,10 @@ from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
 from ducklake_core.errors import CommitConflict
+from ducklake_core.read.positions import RowPositions
 from ducklake_sinks import DuckLakeSink
+from ducklake_sinks.letter_positions import positions_of
+from ducklake_sinks.modes import replay
 from ducklake_streaming.jobs.letter_filter import LetterFilter
 from ducklake_streaming.jobs.replay import LetterReplay, ReplayResult
 from tests.fixtures.catalogs import Catalog
@@ -115,6 +118,30 @@ def test_two_at_once_do_not_both_feed_in_a_letter(spark: SparkSession, written: 
             late.feed(chosen, spark)
 
     assert state(oracle, written)[0] == [1, 2, 3]
+
+
+def test_letters_that_a_merge_moves_meanwhile_are_looked_for_again(
+    spark: SparkSession, catalog: Catalog, make_writer: MakeWriter, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, merged = make_writer(), list[int]()
+    for batch, value in enumerate((b'{"id": "2"}', b'{"id": "3"}')):
+        writer.write(record_frame(spark, [value], topic=f"orders{batch}"), batch)
+        with Lake.open(catalog.url) as lake:
+            lake.flush_inlined(DEAD)
+
+    def find_and_merge(lake: Lake, *arguments: Any, **named: Any) -> RowPositions:  # Any: passed on
+        found = positions_of(lake, *arguments, **named)
+        if not merged:
+            with Lake.open(catalog.url) as other:
+                merged.append(other.merge_adjacent_files(DEAD).total.files_before)
+        return found
+
+    monkeypatch.setattr(replay, "positions_of", find_and_merge)
+    with replaying(catalog) as (again, lake):
+        assert again.run(lake, ALL, lambda: spark) == ReplayResult(2, 0)
+
+    assert merged == [2]
+    assert state(oracle, catalog)[0] == [2, 3]
 
 
 def test_process_that_dies_before_the_commit_has_done_nothing(

@@ -2,23 +2,27 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from ducklake_core import Lake, compact_all
+from ducklake_core import CommitResult, Lake, compact_all
+from ducklake_core.catalog.commit import Commit
 from ducklake_core.errors import CommitConflict
-from ducklake_core.maintenance.compaction import TableAt
+from ducklake_core.maintenance import compaction
+from ducklake_core.maintenance.compaction_method import TableAt
 from ducklake_core.maintenance.report import MaintenanceReport
 from ducklake_core.read.positions import RowPositions
+from ducklake_core.spec.changes import parse_changes
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
 from tests.fixtures.faults import at_fault
 from tests.fixtures.histories import check_history, history_of
 from tests.fixtures.leases import WHEN_LEASES_HAVE_RUN_OUT
-from tests.fixtures.oracle import Oracle
+from tests.fixtures.oracle import Oracle, OracleError
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def once(act: Callable[[], object]) -> Callable[[], None]:
 
 
 def kinds(lake: Lake) -> list[str]:
-    return [(s.changes or "").partition(":")[0] for s in lake.snapshots()]
+    return [change.kind.value for s in lake.snapshots() for change in parse_changes(s.changes)]
 
 
 @pytest.mark.parametrize("rows", ["i = 5", "i < 15"], ids=["inlined delete", "delete file"])
@@ -69,6 +73,96 @@ def test_delete_of_a_source_meanwhile_is_not_lost(
     check_lake(catalog)  # the file that came too late is gone
     oracle.attach(catalog.attach)
     assert oracle.query(f"SELECT count(*) FROM t WHERE {rows} AND p = 'a'") == [(0,)]
+
+
+@pytest.mark.parametrize("limit", [0, 10], ids=["delete file", "inlined delete"])
+def test_who_deletes_from_other_files_all_the_time_starves_no_merge(
+    catalog: Catalog, lakes: tuple[Lake, Lake], oracle: Oracle, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    lake, other = lakes
+    lake.set_option("data_inlining_row_limit", limit)
+    other.forget()
+    lake.append("t", {"i": list(range(300, 400)), "p": ["d"] * 100})
+    rows, run = itertools.count(300), lake.committer.run
+    histories: list[Any] = []
+
+    def delete_and_run(commit: Commit) -> CommitResult:
+        other.delete("t", f"i = {next(rows)}")
+        histories.append(history_of(other))
+        return run(commit)
+
+    monkeypatch.setattr(lake.committer, "run", delete_and_run)
+    [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after, work.skipped, next(rows)) == (4, 2, None, 301)
+    check_history(lake, histories[-1])
+    check_lake(catalog)
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT count(*) FROM t WHERE p = 'd'") == [(99,)]
+
+
+def test_delete_of_a_source_before_each_attempt_wins_each_time(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, other = lakes
+    rows, run = iter(["i = 5 AND p = 'a'", "i = 6 AND p = 'b'"]), lake.committer.run
+    deleted: list[str] = []
+
+    def delete_and_run(commit: Commit) -> CommitResult:
+        deleted.append(next(rows, "i = 7"))
+        other.delete("t", deleted[-1])
+        return run(commit)
+
+    monkeypatch.setattr(lake.committer, "run", delete_and_run)
+    [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.snapshot_id) == (0, None)
+    assert [lake.table("t").count(rows) for rows in deleted] == [0] * len(deleted)
+    check_lake(catalog)
+
+
+def test_what_is_written_is_committed_before_much_more_is(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, other = lakes
+    monkeypatch.setattr(compaction, "PORTION_SECONDS", 0.0)
+    portions = itertools.count()
+    histories: list[Any] = []
+
+    def meanwhile() -> None:
+        if next(portions) == 1:  # of the second one
+            other.delete("t", "i = 5 AND p = 'b'")
+        histories.append(history_of(other))
+
+    with at_fault("after_compaction_write", meanwhile):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after) == (2, 1)
+    assert "1 groups were changed meanwhile" in (work.skipped or "")
+    check_history(lake, histories[1])
+    check_lake(catalog)
+
+
+@pytest.mark.parametrize("size", [None, 3], ids=["gone", "cut off"])
+def test_new_file_that_is_not_there_is_not_registered(
+    catalog: Catalog, lakes: tuple[Lake, Lake], size: int | None
+) -> None:
+    """An upload was lost, or somebody has removed a file that no snapshot named yet."""
+    lake, _ = lakes
+    before, history = stored_files(catalog), history_of(lake)
+
+    def lose() -> None:
+        [path, *_] = sorted(Path(path) for path in stored_files(catalog) - before)
+        path.unlink() if size is None else path.write_bytes(b"." * size)
+
+    with at_fault("after_compaction_write", once(lose)):
+        [work] = lake.merge_adjacent_files("t").work
+
+    assert (work.files_before, work.files_after, work.skipped) == (2, 1, None)  # those of the other partition
+    assert ("is not there any more" if size is None else "has 3 bytes in place of") in (work.error or "")
+    check_history(lake, history)
+    check_lake(catalog)
+    assert lake.merge_adjacent_files("t").total.files_before == 2
 
 
 def test_delete_of_a_rewritten_file_meanwhile_starts_over(catalog: Catalog, lakes: tuple[Lake, Lake]) -> None:
@@ -168,6 +262,42 @@ def test_our_delete_is_done_again_after_maintenance(
     check_lake(catalog)
 
 
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)  # on SQLite it holds a lock that we wait for
+@pytest.mark.parametrize("maintain", ["merge_adjacent_files", "rewrite_data_files"])
+def test_small_delete_of_duckdb_that_meets_maintenance_is_refused_and_not_lost(
+    catalog: Catalog, lakes: tuple[Lake, Lake], oracle: Oracle, maintain: str
+) -> None:
+    lake, _ = lakes
+    oracle.attach(catalog.attach)
+    oracle.execute("BEGIN; DELETE FROM t WHERE i IN (5, 216)")
+    getattr(lake, maintain)("t", **({} if maintain.startswith("merge") else {"delete_threshold": 0.5}))
+
+    with pytest.raises(OracleError, match="has flushed the inlined data"):
+        oracle.execute("COMMIT")
+
+    assert lake.table("t").count("i IN (5, 216)") == 3
+    oracle.execute("DELETE FROM t WHERE i IN (5, 216)")
+    assert lake.table("t").count("i IN (5, 216)") == 0
+    assert lake.doctor(full=True) == []
+    check_lake(catalog)
+
+
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)  # see above
+def test_insert_of_duckdb_that_meets_maintenance_goes_in(
+    catalog: Catalog, lakes: tuple[Lake, Lake], oracle: Oracle
+) -> None:
+    lake, _ = lakes
+    oracle.attach(catalog.attach)
+    for rows, i in ((1, 700), (100, 800)):
+        lake.append("t", {"i": list(range(i + 1, i + 21)), "p": ["b"] * 20})
+        oracle.execute(f"BEGIN; INSERT INTO t SELECT {i}, 'a' FROM range({rows})")
+        assert lake.merge_adjacent_files("t").total.files_before
+        oracle.execute("COMMIT")
+
+    assert (lake.table("t").count("i = 700"), lake.table("t").count("i = 800")) == (1, 100)
+    check_lake(catalog)
+
+
 def test_rows_read_before_a_merge_are_read_again(lakes: tuple[Lake, Lake]) -> None:
     lake, other = lakes
     read = lake.table("t")
@@ -177,6 +307,19 @@ def test_rows_read_before_a_merge_are_read_again(lakes: tuple[Lake, Lake]) -> No
 
     with lake.transaction() as tx, pytest.raises(CommitConflict, match="read them again") as refused:
         tx.end_rows("t", positions, read.snapshot.snapshot_id)
+
+    assert refused.value.rows_moved
+
+
+def test_file_that_is_merged_under_a_transaction_is_a_conflict(lakes: tuple[Lake, Lake]) -> None:
+    """The merge takes it from the transaction's own base, too."""
+    lake, other = lakes
+    file = lake.table("t").files()[0]
+
+    with lake.transaction() as tx:
+        other.merge_adjacent_files("t")
+        with pytest.raises(CommitConflict, match=f"data file {file.data_file_id} .*read them again") as refused:
+            tx.delete_positions("t", file.data_file_id, [3])
 
     assert refused.value.rows_moved
 

@@ -14,6 +14,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.files.storage import Storage
+from ducklake_core.maintenance import removal
 from ducklake_core.maintenance.report import MaintenanceReport
 from tests.fixtures.catalogs import Catalog, MakeCatalog
 from tests.fixtures.consistency import stored_files
@@ -263,6 +264,21 @@ def test_a_file_that_was_registered_meanwhile_stays(lake: Lake, catalog: Catalog
         report = lake.delete_orphaned_files(older_than="1d", dry_run=False)
 
     assert report.paths == ()
+
+
+def test_a_file_that_was_registered_while_others_were_removed_stays(
+    lake: Lake, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "BATCH_FILES", 1)
+    orphan(catalog, "main/t/a.parquet")
+    late = orphan(catalog, "main/t/b.parquet")
+    names = ["b.parquet"]
+
+    with at_fault("files_removed", lambda: _register(catalog, names.pop()) if names else None):
+        report = lake.delete_orphaned_files(older_than="1d", dry_run=False)
+
+    assert removed(report) == ["a.parquet"]
+    assert late.exists()
 
 
 def test_files_of_a_lake_beside_ours_stay(lake: Lake, catalog: Catalog, make_catalog: MakeCatalog) -> None:

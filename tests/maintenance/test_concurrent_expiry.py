@@ -52,6 +52,30 @@ def _expected() -> list[int]:
     return sorted(rows)
 
 
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)  # on SQLite nobody commits beside it
+def test_id_that_a_transaction_of_duckdb_will_take_is_not_freed(catalog: Catalog, oracle: Oracle) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", {"i": "int64"})
+        lake.create_table("u", {"i": "int64"})
+        lake.append("u", MANY)
+        oracle.attach(catalog.attach)
+        oracle.execute("BEGIN; INSERT INTO u SELECT range FROM range(50)")
+        seen = lake.snapshots()[-1].snapshot_id
+        for _ in range(2):
+            lake.append("t", MANY)
+
+        report = lake.expire_snapshots(keep_last=1)
+        oracle.execute("COMMIT")
+
+        assert report.snapshot_ids == tuple(range(seen + 1))
+        assert f"a transaction open since before snapshot {seen + 1}" in report.held_back[0]
+        assert [s.snapshot_id for s in lake.snapshots()] == [seen + 1, seen + 2, seen + 3]
+        assert lake.doctor(full=True) == []
+        again = lake.expire_snapshots(keep_last=1)
+        assert (again.snapshot_ids, again.held_back) == ((seen + 1, seen + 2), ())
+        assert (lake.table("t").count(), lake.table("u").count()) == (100, 100)
+
+
 def test_a_delete_that_was_staged_on_an_expired_snapshot_is_refused(catalog: Catalog) -> None:
     with Lake.create(catalog.url, catalog.data_path) as lake, Lake.open(catalog.url) as other:
         lake.create_table("t", {"i": "int64"})

@@ -48,10 +48,10 @@ def test_a_relative_data_path_has_to_be_named(
     monkeypatch.chdir(tmp_path / "elsewhere")
 
     with Lake.open(catalog.url) as lake:
-        assert ["open the lake with data_path=" in reason for reason in held_back(lake)] == [True] * 2
+        assert ["say where its files are, by data_path=" in reason for reason in held_back(lake)] == [True] * 2
     assert (others.exists(), catalog.query(SCHEDULED)) == (True, [(1,)])
 
-    with Lake.open(catalog.url, data_path=catalog.data_path, override_data_path=True) as lake:
+    with Lake.open(catalog.url, data_path=catalog.data_path) as lake:
         assert len(lake.cleanup_old_files(cleanup_all=True).paths) == 1
 
 

@@ -9,10 +9,14 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.maintenance import compaction, removal
 from ducklake_streaming import maintain
+from ducklake_streaming.maintenance.maintain import run_operations
 from ducklake_streaming.maintenance.pace import MaintenanceStopped, Pace
+from ducklake_streaming.maintenance.request import MaintenanceRequest
 from ducklake_streaming.maintenance.runners import PacedRunner, run_in_process
 from tests.fixtures.catalogs import Catalog
+from tests.fixtures.faults import at_fault
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,6 +63,36 @@ def test_a_stop_between_tasks_leaves_the_lake_as_it_was(lake: Lake) -> None:
     again = lake.merge_adjacent_files("t")
     assert (again.held_back, again.total.files_before, again.total.files_after) == ((), 12, 3)
     assert sorted(lake.table("t").read(["id"]).column("id").to_pylist()) == [*range(400)]
+
+
+def test_a_stop_keeps_what_was_committed_before(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "PORTION_SECONDS", 0.0)  # each task is committed by itself
+    stop = threading.Event()
+
+    with pytest.raises(MaintenanceStopped):
+        lake.merge_adjacent_files("t", runner=PacedRunner(StopsAfterOne(stop), Pace(1.0, stop)))
+
+    assert len(lake.table("t").files()) == 9  # of twelve: those of one partition are one now
+    assert sorted(lake.table("t").read(["id"]).column("id").to_pylist()) == [*range(400)]
+
+
+@pytest.mark.parametrize("operation", ["cleanup", "orphans"])
+def test_a_stop_while_files_are_removed_leaves_the_rest_to_the_next_run(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    monkeypatch.setattr(removal, "BATCH_FILES", 1)
+    lake.merge_adjacent_files("t")
+    for number in range(3):
+        Path(lake.data_path, f"orphan{number}.parquet").touch()
+    before, stop = len(stored_files(lake)), threading.Event()
+    request = MaintenanceRequest.of(operations=[operation], any_age=True, delete_orphans=True)
+
+    with at_fault("files_removed", stop.set), pytest.raises(MaintenanceStopped):
+        list(run_operations(lake, request, run_in_process, Pace(1.0, stop).rest))
+
+    assert len(stored_files(lake)) == before - 1
+    [again] = run_operations(lake, request, run_in_process)
+    assert (again.held_back, again.total.files_before) == ((), 11 if operation == "cleanup" else 2)
 
 
 def test_all_is_done_by_one_call_and_all_is_reported(lake: Lake) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ducklake_core.errors import CorruptCatalog
-from ducklake_core.spec.changes import ChangeKind, TableChange, format_changes, parse_changes
+from ducklake_core.spec.changes import COMPACTIONS, ChangeKind, TableChange, format_changes, parse_changes
 
 NAMES = st.text(min_size=1, max_size=8)
 BY_ID = st.builds(
@@ -20,7 +20,11 @@ IN_SCHEMA = st.builds(
     name=NAMES,
 )
 SCHEMAS = st.builds(TableChange, st.just(ChangeKind.CREATED_SCHEMA), name=NAMES)
-CHANGES = st.lists(BY_ID | IN_SCHEMA | SCHEMAS, max_size=10)
+CHANGES = st.lists(BY_ID | IN_SCHEMA | SCHEMAS, max_size=10).filter(
+    lambda changes: (
+        not COMPACTIONS & {c.kind for c in changes} or ChangeKind.INLINE_FLUSH not in {c.kind for c in changes}
+    )
+)  # no snapshot has both
 
 
 @given(CHANGES)
@@ -36,6 +40,16 @@ def test_formatting_is_stable(changes: list[TableChange]) -> None:
     text = format_changes(changes)
 
     assert format_changes(parse_changes(text)) == text
+
+
+@pytest.mark.parametrize("kind", [ChangeKind.MERGE_ADJACENT, ChangeKind.REWRITE_DELETE])
+def test_compaction_is_told_as_a_flush_as_well_and_read_without(kind: ChangeKind) -> None:
+    """The reference lets small deletes follow on the one and not on the other."""
+    change = TableChange(kind, object_id=3)
+
+    assert format_changes([change]) == f"inline_flush:3,{kind.value}:3"
+    assert parse_changes(format_changes([change])) == (change,)
+    assert parse_changes(f"{kind.value}:3,inline_flush:4")[1] == TableChange(ChangeKind.INLINE_FLUSH, object_id=4)
 
 
 def test_names_may_hold_quotes_commas_and_tokens() -> None:

@@ -168,13 +168,18 @@ def test_flush(tmp_path: Path, text: str, policy: FlushPolicy | None) -> None:
 
 def test_arguments_of_the_sink_come_from_the_whole_file(tmp_path: Path) -> None:
     route = "sink = { route = \"concat('main.', value % 3)\", merge_schema = true }"
-    text = START + 'data_path = "data"\ntimeout = "30s"\n' + NUMBERS.replace('sink = { table = "main.numbers" }', route)
+    text = (
+        START
+        + 'data_path = "data"\noverride_data_path = true\ntimeout = "30s"\n'
+        + NUMBERS.replace('sink = { table = "main.numbers" }', route)
+    )
 
     job = _load(tmp_path, text).job
     options = DuckLakeSink(**job.sink_arguments("numbers")).options
 
     assert (options.stream, options.merge_schema, options.catalog_timeout) == ("numbers", True, timedelta(seconds=30))
     assert (options.catalog, options.data_path) == (f"sqlite:///{tmp_path}/lake.sqlite", f"{tmp_path}/data")
+    assert options.override_data_path
     assert callable(options.route)
 
 

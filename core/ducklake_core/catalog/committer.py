@@ -17,6 +17,7 @@ from ducklake_core import faults
 from ducklake_core.catalog import ledger, queries, reader
 from ducklake_core.catalog.commit import Commit, CommitResult, UnconfirmedCommit
 from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.file_reader import read_some_data_files
 from ducklake_core.catalog.head import CommitBasis, LastCommit, assume_head, last_commit_after, read_head
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.statements import claim_version, share_version, statements_of_all
@@ -28,7 +29,7 @@ from ducklake_core.errors import (
     DuckLakeError,
     TerminalError,
 )
-from ducklake_core.model import Epoch, LedgerEntry, Snapshot, TableId, TableVersion
+from ducklake_core.model import Epoch, LedgerEntry, Snapshot, SnapshotId, TableId, TableVersion
 from ducklake_core.observe import (
     LOG_RECORDER,
     CommitDoubted,
@@ -40,6 +41,7 @@ from ducklake_core.observe import (
     Resolution,
 )
 from ducklake_core.plan.commit_plan import CommitPlan, HeadState, plan_commit
+from ducklake_core.plan.compaction import Compaction, source_of
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.plan.rebase import (
     Changes,
@@ -138,7 +140,24 @@ class Committer:
         drift = find_drift(staged, head)
         redefined = self._redefined_tables(session, staged, head) if drift is Drift.DEFINITIONS else {}
         others = _changes_since(session, staged) if needs_changes(staged, drift, redefined) else None
-        return rebase(staged, head, redefined, others)
+        found = rebase(staged, head, redefined, others)
+        if not isinstance(found, Refused):
+            return found
+        return rebase(staged, head, redefined, others, self._tables_with_sources(session, staged, head))
+
+    def _tables_with_sources(self, session: Session, staged: Staged, head: HeadState) -> frozenset[int]:
+        """Return the tables that are compacted and whose sources the head has as they were; few files are read."""
+        return frozenset(
+            table.newest.table_id
+            for table in staged.tables
+            if isinstance(table.writes.moved, Compaction)
+            and self._has_sources(session, table.newest, table.writes.moved, head.snapshot.snapshot_id)
+        )
+
+    def _has_sources(self, session: Session, table: TableVersion, compaction: Compaction, snapshot: SnapshotId) -> bool:
+        ids = [source.data_file_id for source in compaction.sources]
+        files = read_some_data_files(session, table, snapshot, ids)
+        return {source_of(file, self.data_path) for file in files} == set(compaction.sources)
 
     def _redefined_tables(
         self, session: Session, staged: Staged, head: HeadState

@@ -48,6 +48,9 @@ class CatalogDialect:
     ids_in_json: Callable[[BindParameter[str]], Select[Any]]  # the numbers of a JSON array; Any: of the database
     inlined_rules: InlinedRules
     inlined: InlinedStore
+    # The snapshots that were committed after an open transaction of another session began, or may have been, newest
+    # first; None: nobody can commit beside one.
+    unseen_snapshots: Callable[[Table], Select[Any]] | None = None  # Any: see above
 
     def is_stale_assumption(self, error: BaseException) -> bool:
         """Tell whether a commit has failed because the head is another than was assumed."""

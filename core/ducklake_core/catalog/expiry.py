@@ -20,7 +20,7 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.ledger import read_entries
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import SnapshotId
-from ducklake_core.plan.expiry import Expiry, SnapshotAge, Wanted, keepers_of, plan_expiry
+from ducklake_core.plan.expiry import Expiry, SnapshotAge, Wanted, keepers_of, keepers_of_unseen, plan_expiry
 from ducklake_core.plan.ranges import ranges_between
 
 CHUNK_SNAPSHOTS = 20_000  # of one transaction
@@ -68,7 +68,20 @@ def expire(database: Database, wanted: Wanted, now: datetime, *, dry_run: bool) 
 
 def _plan(session: Session, wanted: Wanted, now: datetime) -> Expiry:
     ages = [SnapshotAge(*row) for row in session.query(sql.snapshot_ages(session.tables))]
-    return plan_expiry(ages, wanted, keepers_of(consumers_in(session), read_entries(session), now))
+    keepers = keepers_of(consumers_in(session), read_entries(session), now)
+    return plan_expiry(ages, wanted, [*keepers, *keepers_of_unseen(ages, _unseen(session))])
+
+
+def _unseen(session: Session) -> list[SnapshotId]:
+    """Return the snapshots that somebody who is about to commit may not see.
+
+    The reference gives a commit the id after the snapshot that its transaction has read. If that one were free again,
+    the commit would land in the middle of the lake's history, with ids of files that others have.
+    """
+    ask = session.dialect.unseen_snapshots
+    return (
+        [] if ask is None else [snapshot_id for [snapshot_id] in session.query(ask(session.tables.ducklake_snapshot))]
+    )
 
 
 def _delete(

@@ -16,7 +16,7 @@ from ducklake_core.maintenance.ages import Age, age_of, option_age
 from ducklake_core.maintenance.data_path import misplaced
 from ducklake_core.maintenance.known_files import KnownFiles, Neighbours
 from ducklake_core.maintenance.removal import Removal, in_batches, removal_work, remove_files, told
-from ducklake_core.maintenance.run import Done, Maintained
+from ducklake_core.maintenance.run import Done, Maintained, Pause, no_pause
 from ducklake_core.spec.paths import hide_password, is_below, join_path
 
 DEFAULT_AGE = timedelta(days=2)  # the reference's, where neither argument nor option tells another
@@ -34,7 +34,9 @@ def deletion_limit(lake: Maintained, older_than: Age | None, *, cleanup_all: boo
     return lake.clock.now() - (DEFAULT_AGE if age is None else age)
 
 
-def cleanup_old_files(lake: Maintained, before: datetime | None, named: Collection[str], *, dry_run: bool) -> Done:
+def cleanup_old_files(
+    lake: Maintained, before: datetime | None, named: Collection[str], *, dry_run: bool, pause: Pause = no_pause
+) -> Done:
     """Remove what was scheduled before a time, but nothing outside of the data path, unless it is `named`."""
     due = [file for file in lake.database.ask(read_scheduled) if before is None or file.since < before]
     if not due:
@@ -44,13 +46,14 @@ def cleanup_old_files(lake: Maintained, before: datetime | None, named: Collecti
         if reason is not None:
             return Done(held_back=(reason,))
         known = neighbours.known(scheduled=False)
-    return _Cleanup(lake, known, named).run(due, dry_run=dry_run)
+    return _Cleanup(lake, known, named, pause).run(due, dry_run=dry_run)
 
 
 class _Cleanup:
     """One run: which files may go, and what became of them."""
 
-    def __init__(self, lake: Maintained, known: KnownFiles, named: Collection[str]) -> None:
+    def __init__(self, lake: Maintained, known: KnownFiles, named: Collection[str], pause: Pause) -> None:
+        self._pause = pause
         self._lake = lake
         self._known = known
         self._named = frozenset(named)
@@ -67,6 +70,7 @@ class _Cleanup:
         else:
             for batch in in_batches(wanted):
                 self._remove(batch)
+                self._pause()
         held_back = (
             *told(self._shown(outside), lambda f: f"outside of the data path, so not removed unless named: {f}"),
             *told(self._shown(used), lambda f: f"registered again, so not removed: {f}"),

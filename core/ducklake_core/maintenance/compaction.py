@@ -1,50 +1,45 @@
 """Merges or rewrites the data files of one table. Runs on the driver; the work itself may be done elsewhere.
 
-Files are written first, from what the head has, without any lock or open transaction; then one short commit puts them
-in the place of their sources. Whoever deletes rows of the table, alters it or compacts it meanwhile makes that a
-conflict: then those new files whose sources are still as they were are committed on the new head, and the others are
-left for the next time. Nobody's change is lost, and little is written twice.
+Files are written first, from what the head has, without any lock or open transaction; then a short commit puts them
+in the place of their sources. It is made as soon as all are written, or what there is has waited for a while: so much
+is lost at most when somebody changes a source, or ends this process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from ducklake_core import faults
-from ducklake_core.catalog.commit import Commit
 from ducklake_core.catalog.committer import Committer
-from ducklake_core.catalog.compaction_reader import TableFiles, read_exact_basis, read_table_files
+from ducklake_core.catalog.compaction_reader import TableFiles, read_table_files
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_file_stats
 from ducklake_core.catalog.reader import read_head
 from ducklake_core.catalog.session import Session
 from ducklake_core.clock import Clock
 from ducklake_core.errors import CommitConflict
-from ducklake_core.files.compaction import CompactionResult, CompactionTask, compact
+from ducklake_core.files.compaction import CompactionTask, compact
 from ducklake_core.files.open_file import FileLayout
 from ducklake_core.files.statistics import leaf_paths
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
-from ducklake_core.maintenance.report import Operation, Work
-from ducklake_core.model import Column, ColumnId, ColumnStats, DataFile, DataFileId, Snapshot, TableVersion
-from ducklake_core.plan.compaction import Compaction, ExactStats, exact_stats, source_of
-from ducklake_core.plan.file_groups import FileGroup, MergeLimits, deleted_rows, plan_merge, plan_rewrite
-from ducklake_core.plan.moved_file import MovedFile, with_current_bounds
-from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
+from ducklake_core.maintenance.compaction_commit import CompactionCommit, Outcome, WrittenGroup
+from ducklake_core.maintenance.compaction_method import Method, TableAt
+from ducklake_core.maintenance.report import Work
+from ducklake_core.model import Column, ColumnId, ColumnStats, DataFileId, Snapshot
+from ducklake_core.plan.file_groups import FileGroup
 from ducklake_core.retries import COMPACTION_STOP, conflict_retries
-from ducklake_core.spec.changes import ChangeKind
-from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.paths import relative_to
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_COMMITS = 5  # so often the files of one plan are offered, each time on the newest head
-_LOOKS = 20  # for a moment in which nobody commits
+PORTION_SECONDS = 30.0  # what was written so long ago is committed before more is written
+_LOOKS = 20  # for definitions and files of one and the same schema
 _THREADS = 2
 
 
@@ -60,59 +55,20 @@ def run_in_process(function: Callable[[Task], Result], tasks: Sequence[Task]) ->
         yield from threads.map(function, tasks)
 
 
-@dataclass(frozen=True, slots=True)
-class TableAt:
-    """A table as a snapshot has it, with the options in force."""
+@dataclass(slots=True)
+class _Progress:
+    """What became of the groups of a table so far: all that are written, those that are committed, and what failed."""
 
-    base: Snapshot
-    table: TableVersion
-    options: TableOptions
+    done: list[WrittenGroup] = field(default_factory=list)
+    kept: list[WrittenGroup] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+    conflict: CommitConflict | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """Small files become large ones."""
-
-    operation: ClassVar = Operation.MERGE
-    kind: ClassVar = ChangeKind.MERGE_ADJACENT
-    keeps_snapshots: ClassVar = True
-    min_file_bytes: int = 0
-    max_file_bytes: int | None = None
-    max_groups: int | None = None
-
-    def plan(self, found: TableFiles, options: TableOptions) -> tuple[FileGroup, ...]:
-        target = options.files.target_file_bytes
-        limits = MergeLimits(target, self.min_file_bytes, self.max_file_bytes, self.max_groups)
-        return plan_merge(found.files, found.versions, limits)
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """Files with many deleted rows are written without them. `threshold` None: as the table's option says."""
-
-    operation: ClassVar = Operation.REWRITE
-    kind: ClassVar = ChangeKind.REWRITE_DELETE
-    keeps_snapshots: ClassVar = False
-    threshold: float | None = None
-
-    def plan(self, found: TableFiles, options: TableOptions) -> tuple[FileGroup, ...]:
-        threshold = options.rewrite_delete_threshold if self.threshold is None else self.threshold
-        target = options.files.target_file_bytes
-        return plan_rewrite(found.files, found.versions, target, threshold, with_crowds=self.threshold is None)
-
-
-Method: TypeAlias = Merge | Rewrite
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """Files that were written anew, and what they became."""
-
-    group: FileGroup
-    result: CompactionResult
-
-    def paths(self, table: TableVersion) -> list[str]:
-        return [table.directory + moved.file.path for moved in self.result.files]
+    def add(self, outcome: Outcome) -> None:
+        self.snapshot = outcome.snapshot or self.snapshot
+        self.kept += outcome.kept
+        self.errors += outcome.errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +96,13 @@ class Compactor:
         groups = self.method.plan(found, at.options)
         if not groups:
             return Work(at.table.qualified_name)
+        progress = _Progress()
         with WrittenFiles(self.storage) as written:
-            all_done = list(self._write(at, groups, self._tasks(at, found, groups), written))
-            done = [one for one in all_done if one.result.error is None and one.result.skipped is None]
-            faults.at("after_compaction_write")
-            snapshot, kept = self._commit(at, found, done, written) if done else (None, [])
-        return _work(at, all_done, kept, snapshot, self.clock.seconds() - start)
+            for portion in self._portions(at, groups, self._tasks(at, found, groups), written):
+                self._commit(at, found, portion, written, progress)
+        if progress.conflict is not None and not progress.kept:
+            raise progress.conflict
+        return _work(at, progress, self.clock.seconds() - start)
 
     def _look_at_head(self) -> tuple[TableAt, TableFiles]:
         """Return the table and its files of one and the same head.
@@ -155,24 +112,29 @@ class Compactor:
         """
         for _ in range(_LOOKS):
             at = self.look()
-            found, head = self.database.ask(partial(_files_and_head, at=at))
-            if head == at.base:
-                return at, found
-        raise CommitConflict("cannot list the files of one snapshot: others commit all the time")
-
-    def _read(self, at: TableAt) -> TableFiles:
-        return self.database.ask(lambda session: read_table_files(session, at.table, at.base.snapshot_id))
+            found, head = self.database.ask(partial(_files_at_head, at=at))
+            if head.schema_version == at.base.schema_version:
+                return replace(at, base=head), found
+        raise CommitConflict("cannot list the files of one snapshot: others change definitions all the time")
 
     # ---- writing
 
-    def _write(
+    def _portions(
         self, at: TableAt, groups: Sequence[FileGroup], tasks: Sequence[CompactionTask], written: WrittenFiles
-    ) -> Iterator[_Done]:
-        """Do the tasks. The files of each are noted at once: a runner may be stopped before it has done them all."""
-        for group, result in zip(groups, self.runner(partial(compact, self.storage), tasks), strict=True):
-            done = _Done(group, result)
-            written.add(*done.paths(at.table))
-            yield done
+    ) -> Iterator[list[WrittenGroup]]:
+        """Do the tasks, and yield what is to be committed together.
+
+        The files of each are noted at once: a runner may be stopped before it has done them all. The last portion does
+        not wait for what the runner does after its last task.
+        """
+        portion, since = list[WrittenGroup](), self.clock.seconds()
+        results = zip(groups, self.runner(partial(compact, self.storage), tasks), strict=True)
+        for number, (group, result) in enumerate(results, start=1):
+            portion.append(WrittenGroup(group, result))
+            written.add(*portion[-1].paths(at.table))
+            if number == len(groups) or self.clock.seconds() - since >= PORTION_SECONDS:
+                yield portion
+                portion, since = [], self.clock.seconds()
 
     def _tasks(self, at: TableAt, found: TableFiles, groups: Sequence[FileGroup]) -> list[CompactionTask]:
         columns = {leaf.column_id for group in groups for leaf in _floats(found.columns_of(group[0]))}
@@ -204,62 +166,28 @@ class Compactor:
     # ---- committing
 
     def _commit(
-        self, at: TableAt, found: TableFiles, done: list[_Done], written: WrittenFiles
-    ) -> tuple[Snapshot | None, list[_Done]]:
-        """Commit what still fits; on a conflict look again, and leave out what others have changed."""
-        for attempt in range(_COMMITS):
-            commit = Commit(self._stage(at, found, done))
-            try:
-                return self.committer.run(commit).snapshot, done
-            except CommitConflict:
-                at = self.look()
-                found = self._read(at)
-                now = {file.data_file_id: file for file in found.files}
-                changed = [one for one in done if any(now.get(f.data_file_id) != f for f in one.group)]
-                self._remove(at, changed)
-                done = [one for one in done if one not in changed]
-                if not done or attempt + 1 == _COMMITS:
-                    raise
-            finally:
-                if not commit.is_void:  # the snapshot exists, or may: its files must stay
-                    written.keep()
-        raise AssertionError("unreachable")  # the last attempt raises
-
-    def _remove(self, at: TableAt, done: Iterable[_Done]) -> None:
-        WrittenFiles(self.storage, [path for one in done for path in one.paths(at.table)]).remove()
-
-    def _stage(self, at: TableAt, found: TableFiles, done: Sequence[_Done]) -> Staged:
-        files = tuple(
-            with_current_bounds(moved, found.columns_of(one.group[0]), at.table.columns)
-            for one in done
-            for moved in one.result.files
-        )
-        sources = [file for one in done for file in one.group]
-        exact = None if self.method.keeps_snapshots else self._exact_stats(at, found, sources, files)
-        of_table = tuple(source_of(file, self.committer.data_path) for file in sources)
-        compaction = Compaction(self.method.kind, of_table, files, exact)
-        what = f"{self.method.operation.value} files of {at.table.qualified_name}"
-        info = CommitInfo(message=what if at.options.requires_message else None)
-        return Staged(at.base, (StagedTable(at.table, at.table, TableWrites(moved=compaction)),), info=info)
-
-    def _exact_stats(
-        self, at: TableAt, found: TableFiles, sources: Sequence[DataFile], files: Sequence[MovedFile]
-    ) -> ExactStats | None:
-        """Work out the table's statistics, if no deleted row is left in its files and none of its rows is inlined."""
-        gone = {file.data_file_id for file in sources}
-        kept = [file for file in found.files if file.data_file_id not in gone]
-        if any(deleted_rows(file) for file in kept):
-            return None
-        basis = self.database.ask(lambda session: read_exact_basis(session, at.table, at.base))
-        if basis is None:
-            return None
-        stats, of_files = basis
-        of_kept = [(file, of_files.get(file.data_file_id, {})) for file in kept]
-        return exact_stats(stats, at.table.columns, of_kept, files)
+        self,
+        at: TableAt,
+        found: TableFiles,
+        portion: Sequence[WrittenGroup],
+        written: WrittenFiles,
+        progress: _Progress,
+    ) -> None:
+        """Commit a portion, and note what became of it; of one that does not fit any more nothing is left."""
+        faults.at("after_compaction_write")
+        progress.done += portion
+        done = [one for one in portion if one.result.error is None and one.result.skipped is None]
+        commit = CompactionCommit(self.database, self.storage, self.committer, self.look, self.method)
+        try:
+            progress.add(commit.run(at, found, done, written))
+        except CommitConflict as conflict:
+            progress.conflict = conflict
+            written.remove()
 
 
-def _files_and_head(session: Session, *, at: TableAt) -> tuple[TableFiles, Snapshot]:
-    return read_table_files(session, at.table, at.base.snapshot_id), read_head(session)
+def _files_at_head(session: Session, *, at: TableAt) -> tuple[TableFiles, Snapshot]:
+    head = read_head(session)
+    return read_table_files(session, at.table, head.snapshot_id), head
 
 
 def _floats(columns: Sequence[Column]) -> Iterator[Column]:
@@ -281,15 +209,14 @@ def _leaves_with_nan(
     )
 
 
-def _work(
-    at: TableAt, all_done: Sequence[_Done], kept: Sequence[_Done], snapshot: Snapshot | None, seconds: float
-) -> Work:
-    sources = [file for one in kept for file in one.group]
-    files = [moved.file for one in kept for moved in one.result.files]
-    lost = sum(1 for one in all_done if one.result.files and one not in kept)
-    skipped = [one.result.skipped for one in all_done if one.result.skipped is not None]
+def _work(at: TableAt, progress: _Progress, seconds: float) -> Work:
+    sources = [file for one in progress.kept for file in one.group]
+    files = [moved.file for one in progress.kept for moved in one.result.files]
+    results = [one.result for one in progress.done]
+    lost = sum(1 for one in progress.done if one.result.files and one not in progress.kept) - len(progress.errors)
+    skipped = [result.skipped for result in results if result.skipped is not None]
     skipped += [f"files of {lost} groups were changed meanwhile, and are left for the next time"] if lost else []
-    errors = [one.result.error for one in all_done if one.result.error is not None]
+    errors = [result.error for result in results if result.error is not None] + progress.errors
     return Work(
         at.table.qualified_name,
         files_before=len(sources),
@@ -298,7 +225,7 @@ def _work(
         bytes_after=sum(file.file_size_bytes for file in files),
         rows=sum(file.record_count for file in files),
         seconds=seconds,
-        snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        snapshot_id=None if progress.snapshot is None else progress.snapshot.snapshot_id,
         skipped="; ".join(skipped) or None,
         error="; ".join(errors) or None,
     )

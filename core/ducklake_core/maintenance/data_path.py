@@ -16,12 +16,12 @@ def misplaced(lake: Maintained) -> str | None:
     if not lake.names_data_path and not is_absolute(lake.database.ask(read_data_path) or path):
         return (
             f"the catalog has a relative data path, which is '{path}' in this working directory and another one in "
-            "others: open the lake with data_path=… to say where its files are"
+            "others: say where its files are, by data_path=… or --data-path"
         )
     if lake.storage.is_local and not lake.storage.has_directory(lake.data_path) and _has_files(lake):
         return (
-            f"the data path '{path}' does not exist: mount it, or open the lake with data_path=… and "
-            "override_data_path=True if its files were moved"
+            f"the data path '{path}' does not exist: mount it; if its files were moved, say where to, by data_path=… "
+            "and override_data_path=True or --data-path and --override-data-path"
         )
     return None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from uuid import uuid4
 
 from ducklake_core import faults
@@ -30,6 +30,12 @@ from ducklake_core.observe import MaintenanceDone, MaintenanceNotRecorded, Recor
 LEASE_NAME = "maintenance"
 LEASE_SECONDS = 120.0  # after which the work of a process that was killed can be taken over
 _RENEWALS = 4  # within that time
+
+Pause: TypeAlias = Callable[[], None]  # called between two pieces of work; what it raises ends the operation there
+
+
+def no_pause() -> None:
+    """Go on at once."""
 
 
 class Maintained(Protocol):

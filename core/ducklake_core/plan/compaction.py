@@ -26,12 +26,16 @@ from ducklake_core.spec.paths import relative_to
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A data file that was written anew; its path as it is scheduled for deletion, relative to the lake's data path."""
+    """A data file that was written anew; its path as it is scheduled for deletion, relative to the lake's data path.
+
+    With its deletes: it can be replaced as long as it is the same, whatever becomes of other files.
+    """
 
     data_file_id: DataFileId
     path: str
     path_is_relative: bool
     delete_file_ids: tuple[DeleteFileId, ...] = ()
+    inlined_deletes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class Compaction:
 
 def source_of(file: DataFile, data_path: str) -> SourceFile:
     path, is_relative = relative_to(file.path, data_path)
-    return SourceFile(file.data_file_id, path, is_relative, tuple(d.delete_file_id for d in file.delete_files))
+    deletes = tuple(d.delete_file_id for d in file.delete_files)
+    return SourceFile(file.data_file_id, path, is_relative, deletes, file.inlined_deletes)
 
 
 def exact_stats(

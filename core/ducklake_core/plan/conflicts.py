@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ducklake_core.model import SnapshotId
-from ducklake_core.spec.changes import ChangeKind, TableChange
+from ducklake_core.spec.changes import COMPACTIONS, ChangeKind, TableChange
 from ducklake_core.spec.names import fold
 
 SnapshotChanges = tuple[SnapshotId, tuple[TableChange, ...]]
@@ -27,6 +27,11 @@ class Conflict:
     subject: str  # "table 'main.orders'"
     rows_moved: bool = False  # its snapshot flushed or compacted the table: the rows are the same, elsewhere
 
+    @property
+    def is_about_files(self) -> bool:
+        """Whether it lies in which files our compaction read: it is none if they are as they were."""
+        return self.mine.kind in _COMPACT and self.other.kind in _DELETE | _COMPACT
+
     def describe(self) -> str:
         """Say what happened, as in `table 'main.orders' was dropped in snapshot 977`."""
         verb = _VERBS[self.other.kind]
@@ -40,6 +45,7 @@ def find_conflict(
     others: Sequence[SnapshotChanges],
     names: Mapping[int, str],
     row_checked_tables: frozenset[int] = frozenset(),
+    tables_with_sources: frozenset[int] = frozenset(),
 ) -> Conflict | None:
     """Return the first change since the base that makes one of ours invalid, None when ours may follow.
 
@@ -50,8 +56,14 @@ def find_conflict(
     in it, and those of tables (`main.orders`) for the message. Ids of objects that we create are negative.
     A rename, ours or another's, is a created table with an `object_id` (see `mark_renames`); it counts as an alter.
     `row_checked_tables` are those whose new definition was checked against their rows: rows that came since forbid it.
+    `tables_with_sources` are those that we compact and whose source files the head has as they were: what others did
+    to the other files of the table is no matter then.
     """
-    found = _find_conflicts(mine, others, names, row_checked_tables)
+    found: Iterator[Conflict] = (
+        conflict
+        for conflict in _find_conflicts(mine, others, names, row_checked_tables)
+        if not (conflict.is_about_files and conflict.mine.object_id in tables_with_sources)
+    )
     first = next(found, None)
     return next((c for c in found if not c.rows_moved), first) if first is not None and first.rows_moved else first
 
@@ -86,7 +98,7 @@ def mark_renames(
 _APPEND = frozenset({ChangeKind.INSERTED_INTO_TABLE, ChangeKind.INLINED_INSERT})
 _DELETE = frozenset({ChangeKind.DELETED_FROM_TABLE, ChangeKind.INLINED_DELETE})
 _FLUSH = frozenset({ChangeKind.INLINE_FLUSH})
-_COMPACT = frozenset({ChangeKind.MERGE_ADJACENT, ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
+_COMPACT = COMPACTIONS
 _MOVE = _FLUSH | _COMPACT
 _ALTER = frozenset({ChangeKind.ALTERED_TABLE, ChangeKind.ALTERED_VIEW})
 _DROP_TABLE = frozenset({ChangeKind.DROPPED_TABLE, ChangeKind.DROPPED_VIEW})

@@ -2,7 +2,7 @@
 
 The newest never does. A reader of a change feed that has read snapshot `s` needs every later one, and `s` itself as
 what the next one is compared with (`feed.history.find_gap`). The snapshot of a stream's last epoch is kept with all
-later ones, too.
+later ones, too; and so are those that somebody who is about to commit does not see yet.
 """
 
 from __future__ import annotations
@@ -78,6 +78,17 @@ def keepers_of(consumers: Iterable[Consumer], entries: Iterable[LedgerEntry], no
         if e.snapshot_id is not None
     ]
     return sorted([*readers, *writers], key=lambda keeper: keeper.snapshot_id)
+
+
+def keepers_of_unseen(ages: Sequence[SnapshotAge], unseen: Sequence[SnapshotId]) -> list[Keeper]:
+    """Return who keeps the newest snapshots: an open transaction that does not see them. `unseen`: newest first."""
+    newest_first = [age.snapshot_id for age in reversed(ages)]
+    together = [i for i, known in zip(unseen, newest_first, strict=False) if i == known]
+    if not together:
+        return []
+    first = together[-1]
+    why = f"another session has a transaction open since before snapshot {first}, and may take its id when it commits"
+    return [Keeper(first, why)]
 
 
 def plan_expiry(ages: Sequence[SnapshotAge], wanted: Wanted, keepers: Sequence[Keeper]) -> Expiry:

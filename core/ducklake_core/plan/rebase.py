@@ -78,9 +78,16 @@ def needs_changes(staged: Staged, drift: Drift, redefined: Redefined) -> bool:
 
 
 def rebase(
-    staged: Staged, head: HeadState, redefined: Redefined, others: Sequence[Changes] | None
+    staged: Staged,
+    head: HeadState,
+    redefined: Redefined,
+    others: Sequence[Changes] | None,
+    with_sources: frozenset[int] = frozenset(),
 ) -> Rebased | NeedsFiles | Refused:
-    """Return the changes as they follow on the head. `others`: all snapshots since their base; None: no matter."""
+    """Return the changes as they follow on the head. `others`: all snapshots since their base; None: no matter.
+
+    `with_sources`: the compacted tables whose sources the head has as they were.
+    """
     if _is_other_lake(staged, head):
         return _refusal(
             staged,
@@ -89,7 +96,7 @@ def rebase(
             "from a backup; begin again from what is there",
         )
     if others is not None:
-        refused = _find_refusal(staged, head, redefined, others)
+        refused = _find_refusal(staged, head, redefined, others, with_sources)
         if refused is not None:
             return refused
     elif redefined:  # whatever else changed does not touch new rows, but they go where rows go now
@@ -108,7 +115,13 @@ def _is_other_lake(staged: Staged, head: HeadState) -> bool:
     return head.snapshot.snapshot_id < staged.base.snapshot_id or head.base not in (None, staged.base)
 
 
-def _find_refusal(staged: Staged, head: HeadState, redefined: Redefined, others: Sequence[Changes]) -> Refused | None:
+def _find_refusal(
+    staged: Staged,
+    head: HeadState,
+    redefined: Redefined,
+    others: Sequence[Changes],
+    with_sources: frozenset[int],
+) -> Refused | None:
     if len(others) != head.snapshot.snapshot_id - staged.base.snapshot_id:
         return _refusal(
             staged,
@@ -120,7 +133,7 @@ def _find_refusal(staged: Staged, head: HeadState, redefined: Redefined, others:
     }
     parsed = [(snapshot_id, mark_renames(parse_changes(text), renamed)) for snapshot_id, text in others]
     checked = frozenset(t.newest.table_id for t in staged.tables if t.was_checked_against_rows)
-    conflict = find_conflict(changes_of(staged), parsed, _names(staged), checked)
+    conflict = find_conflict(changes_of(staged), parsed, _names(staged), checked, with_sources)
     if conflict is not None:
         return Refused(conflict.describe(), conflict.snapshot_id, staged.base.snapshot_id, conflict.rows_moved)
     if redefined:

@@ -2,6 +2,10 @@
 
 `created_table:"main"."orders",inserted_into_table:3`: tokens regardless of case, ids bare, names quoted. Every client
 parses the text at every conflict, and the reference fails on a token it does not know: write no others. Pure.
+
+A merge or rewrite of ours also says `inline_flush`, although it flushes nothing. The reference lets a small delete that
+was read before follow on a compaction, and the deleted rows are back; on a flush it does not (format §2.5, ADR 15). No
+flush is ever in a snapshot with a compaction, so that whoever reads the text leaves that entry out again.
 """
 
 from __future__ import annotations
@@ -47,6 +51,7 @@ class ChangeKind(Enum):
 
 ROW_INSERTS = frozenset({ChangeKind.INSERTED_INTO_TABLE, ChangeKind.INLINED_INSERT})
 ROW_DELETES = frozenset({ChangeKind.DELETED_FROM_TABLE, ChangeKind.INLINED_DELETE})
+COMPACTIONS = frozenset({ChangeKind.MERGE_ADJACENT, ChangeKind.REWRITE_DELETE, ChangeKind.COMPACTED_TABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class TableChange:
 
 def parse_changes(text: str | None) -> tuple[TableChange, ...]:
     """Parse the text of one snapshot; None and '' are no changes. Raise CorruptCatalog if it breaks the grammar."""
-    changes = []
+    changes: list[TableChange] = []
     position = 0
     while text and position < len(text):
         entry = _ENTRY.match(text, position)
@@ -73,12 +78,14 @@ def parse_changes(text: str | None) -> tuple[TableChange, ...]:
             raise _bad_changes(text)
         changes.append(_parse_entry(entry.group("token"), entry.group("value"), text))
         position = entry.end()
-    return tuple(changes)
+    guards = _guards(changes)
+    return tuple(change for change in changes if change not in guards) if guards else tuple(changes)
 
 
 def format_changes(changes: Iterable[TableChange]) -> str:
     """Return the text in the reference's order: by kind, ids ascending, created objects by schema as first met."""
     distinct = dict.fromkeys(changes)
+    distinct |= dict.fromkeys(_guards(distinct))
     schemas = {name: rank for rank, name in enumerate(dict.fromkeys(change.schema_name for change in distinct))}
 
     def rank(change: TableChange) -> tuple[int, int]:
@@ -86,6 +93,11 @@ def format_changes(changes: Iterable[TableChange]) -> str:
         return _RANKS[change.kind], within or 0
 
     return ",".join(dict.fromkeys(_format_entry(change) for change in sorted(distinct, key=rank)))
+
+
+def _guards(changes: Iterable[TableChange]) -> list[TableChange]:
+    """Return what keeps small deletes of the reference from following on compactions: see the docstring above."""
+    return [TableChange(ChangeKind.INLINE_FLUSH, c.object_id) for c in changes if c.kind in COMPACTIONS]
 
 
 _QUOTED = r'"(?:[^"]|"")*"'

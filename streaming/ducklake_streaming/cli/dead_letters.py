@@ -127,15 +127,15 @@ def replay(  # noqa: PLR0913 # each is a choice that users make, by name
 
 
 def _run(loaded: LoadedJob, name: str, which: LetterFilter, output: Output, *, dry_run: bool) -> None:
-    from ducklake_core import Lake  # noqa: PLC0415 # see `_filter`
+    from ducklake_streaming.jobs.job_lake import open_job_lake  # noqa: PLC0415 # see `replay`
     from ducklake_streaming.jobs.job_logs import start_logging  # noqa: PLC0415 # see `replay`
     from ducklake_streaming.jobs.job_session import make_job_session  # noqa: PLC0415 # it imports Spark
     from ducklake_streaming.jobs.replay import LetterReplay  # noqa: PLC0415 # likewise
 
-    job, catalog = loaded.job, loaded.job.catalog
+    job = loaded.job
     with (
         closing(LetterReplay(job, name)) as again,
-        Lake.open(catalog.url, metadata_schema=catalog.metadata_schema, catalog_timeout=catalog.timeout) as lake,
+        open_job_lake(job.catalog) as lake,
     ):
         if dry_run:
             rows = [{"table": again.table, **letter} for letter in again.find(lake, which).to_pylist()]

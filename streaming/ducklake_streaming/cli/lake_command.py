@@ -1,4 +1,4 @@
-"""Gives a command its lake: `--catalog`, `--metadata-schema`, `--timeout` and `--json`, the same for all of them.
+"""Gives a command its lake: `--catalog`, `--data-path` and other options that are the same for all of them.
 
 A command is a function `name(access: LakeAccess, …)`; `add_lake_command` adds these options to its own. No Spark.
 """
@@ -37,6 +37,8 @@ class LakeAccess:
     timeout: str
     output: Output
     clock: Clock = SYSTEM_CLOCK
+    data_path: str | None = None
+    override_data_path: bool = False
 
     @contextmanager
     def lake(self, recorder: Recorder | None = None) -> Iterator[Lake]:
@@ -48,6 +50,8 @@ class LakeAccess:
 
         with Lake.open(
             self.catalog,
+            data_path=self.data_path,
+            override_data_path=self.override_data_path,
             metadata_schema=self.metadata_schema,
             catalog_timeout=self.timeout,
             recorder=recorder or WarningLines(),
@@ -114,6 +118,12 @@ def _shared_options(
     metadata_schema: Annotated[
         str | None, typer.Option(help="The database schema that holds the catalog, on PostgreSQL.")
     ] = None,
+    data_path: Annotated[
+        str | None, typer.Option(help="Where the lake's files are: needed if its catalog has a relative path.")
+    ] = None,
+    override_data_path: Annotated[
+        bool, typer.Option("--override-data-path", help="Take --data-path though the catalog has another one.")
+    ] = False,
     timeout: Annotated[str, typer.Option(help="How long to wait for a catalog that is away.")] = "10s",
     as_json: Annotated[bool, typer.Option("--json", help="Show one JSON object per line.")] = False,
 ) -> None:

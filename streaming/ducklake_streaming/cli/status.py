@@ -139,4 +139,10 @@ def _load(job: Path) -> LoadedJob:
 def _lake_of(loaded: LoadedJob, access: LakeAccess) -> LakeAccess:
     """Return the lake of a job file."""
     catalog = loaded.job.catalog
-    return replace(access, catalog=catalog.url, metadata_schema=catalog.metadata_schema)
+    return replace(
+        access,
+        catalog=catalog.url,
+        metadata_schema=catalog.metadata_schema,
+        data_path=catalog.data_path,
+        override_data_path=catalog.override_data_path,
+    )

@@ -25,6 +25,7 @@ from ducklake_streaming.jobs.batch_gate import BatchGate
 from ducklake_streaming.jobs.batch_writer import BatchWriter
 from ducklake_streaming.jobs.checkpoint import Checkpoint
 from ducklake_streaming.jobs.inputs import read_stream, trigger_arguments
+from ducklake_streaming.jobs.job_lake import open_job_lake
 from ducklake_streaming.jobs.job_metrics import NO_METRICS, JobMetrics
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
 from ducklake_streaming.jobs.maintainer import Maintainer
@@ -72,10 +73,8 @@ class Assembly:
         return maintainer
 
     def _open_lake(self, stop: threading.Event) -> Lake:
-        catalog = self.job.catalog
-        patience = Patience(catalog.timeout.total_seconds(), stop.is_set)
-        schema = catalog.metadata_schema
-        return Lake.open(catalog.url, metadata_schema=schema, catalog_timeout=patience, recorder=self.recorder)
+        patience = Patience(self.job.catalog.timeout.total_seconds(), stop.is_set)
+        return open_job_lake(self.job.catalog, patience, self.recorder)
 
     def _writer(self, name: str, sink: DuckLakeSink, recorder: Recorder) -> BatchWriter:
         """Return what writes batches of a pipeline. Raises InvalidInput, and what a schema registry does."""

@@ -21,6 +21,7 @@ from ducklake_streaming.java import require_java
 from ducklake_streaming.jobs.connector import check_connector
 from ducklake_streaming.jobs.folders import check_folder, check_readable, is_local
 from ducklake_streaming.jobs.job_file import LoadedJob
+from ducklake_streaming.jobs.job_lake import open_job_lake
 from ducklake_streaming.jobs.settings import (
     CatalogSettings,
     DuckLakeInput,
@@ -88,13 +89,7 @@ def _input_checks(job: Job, pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
 
 
 def _open(catalog: CatalogSettings) -> Lake:
-    return Lake.open(
-        catalog.url,
-        data_path=catalog.data_path,
-        metadata_schema=catalog.metadata_schema,
-        catalog_timeout=WAIT_SECONDS,
-        recorder=NO_RECORDER,
-    )
+    return open_job_lake(catalog, WAIT_SECONDS, NO_RECORDER)
 
 
 def _catalog(catalog: CatalogSettings) -> str:
@@ -135,10 +130,9 @@ def _data_path(catalog: CatalogSettings) -> str:
 
 def _table(lake: DuckLakeInput, catalog: CatalogSettings) -> str:
     """See that the table is there whose changes are read."""
-    schema = catalog.metadata_schema if lake.catalog is None else None
-    url = lake.catalog or catalog.url
-    with Lake.open(url, metadata_schema=schema, catalog_timeout=WAIT_SECONDS, recorder=NO_RECORDER) as opened:
-        return f"'{opened.table(lake.table).name}' in {shown_catalog(url)}"
+    named = catalog if lake.catalog is None else CatalogSettings(url=lake.catalog)
+    with _open(named) as opened:
+        return f"'{opened.table(lake.table).name}' in {shown_catalog(named.url)}"
 
 
 # ---- places of files

@@ -86,6 +86,8 @@ def _lake_options(lake: DuckLakeInput, job: Job) -> dict[str, str]:
     Spark shows the options of a source in its plans: it is told where a password is, and the source looks it up.
     """
     options = {"catalogTimeout": f"{job.catalog.timeout.total_seconds()}s"}
-    if lake.catalog is None and job.catalog.metadata_schema is not None:
-        options["metadataSchema"] = job.catalog.metadata_schema
+    if lake.catalog is None:
+        named = {"metadataSchema": job.catalog.metadata_schema, "dataPath": job.catalog.data_path}
+        options |= {name: value for name, value in named.items() if value is not None}
+        options |= {"overrideDataPath": "true"} if job.catalog.override_data_path else {}
     return {"catalog": portable(lake.catalog or job.catalog.url), **options, **lake.source_options()}

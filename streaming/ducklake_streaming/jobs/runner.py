@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 
 from pyspark.sql import SparkSession
 
-from ducklake_core import Lake
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import CatalogUnavailable, NoLakeFound
 from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
@@ -19,6 +18,7 @@ from ducklake_streaming.jobs.assembly import Assembly
 from ducklake_streaming.jobs.events import JobEnded, JobStopping
 from ducklake_streaming.jobs.exit_codes import ExitCode
 from ducklake_streaming.jobs.job_file import LoadedJob
+from ducklake_streaming.jobs.job_lake import open_job_lake
 from ducklake_streaming.jobs.job_metrics import JobMetrics
 from ducklake_streaming.jobs.job_session import make_job_session
 from ducklake_streaming.jobs.maintainer import Maintainer
@@ -61,13 +61,7 @@ def await_catalog(catalog: CatalogSettings, flag: StopFlag, recorder: Recorder) 
     """
     patience = Patience(catalog.timeout.total_seconds(), lambda: flag.is_set)
     try:
-        Lake.open(
-            catalog.url,
-            data_path=catalog.data_path,
-            metadata_schema=catalog.metadata_schema,
-            catalog_timeout=patience,
-            recorder=recorder,
-        ).close()
+        open_job_lake(catalog, patience, recorder).close()
     except NoLakeFound:
         if catalog.data_path is None:
             raise

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.settings import Catalog, Duration, OptionalText, Text, check_catalog, setting
+from ducklake_core.settings import Catalog, Duration, Flag, OptionalText, Text, check_catalog, setting
 from ducklake_sinks.routes import route_key
 from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, Input, KafkaInput, RateInput
 from ducklake_streaming.jobs.keys import Keys
@@ -53,6 +53,9 @@ class CatalogSettings(Keys):
     )
     data_path: OptionalText = setting(
         "where files go if the job has to create the lake; without it, the lake must exist", default=None
+    )
+    override_data_path: Flag = setting(
+        "take `data_path` though the catalog has another one: its files were moved", default=False
     )
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None)
     timeout: Duration = setting(
@@ -154,6 +157,7 @@ class Job(Keys):
         return {
             "catalog": catalog.url,
             "data_path": catalog.data_path,
+            "override_data_path": catalog.override_data_path,
             "metadata_schema": catalog.metadata_schema,
             "catalog_timeout": catalog.timeout,
             "stream": pipeline.stream or name,

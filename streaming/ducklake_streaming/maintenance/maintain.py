@@ -67,7 +67,8 @@ def run_operations(
 ) -> Iterator[MaintenanceReport]:
     """Do what is asked for, and yield each report as soon as it is there.
 
-    `pause` is called after each operation and, where tables are taken one by one, after each of these.
+    `pause` is called after each operation; where tables are taken one by one, after each of these; and in between where
+    files are removed. What it raises ends the work.
     """
     for operation in request.operations:
         started_at, begun = lake.clock.now(), lake.clock.seconds()
@@ -108,12 +109,14 @@ def _run(
                 cleanup_all=request.any_age,
                 also_remove=request.also_remove,
                 dry_run=dry_run,
+                pause=pause,
             )
         case Operation.ORPHANS:
             return lake.delete_orphaned_files(
                 older_than=request.orphans_older_than,
                 cleanup_all=request.any_age,
                 dry_run=dry_run or not request.delete_orphans,
+                pause=pause,
             )
         case never:
             assert_never(never)

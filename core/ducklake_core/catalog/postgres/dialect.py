@@ -12,7 +12,7 @@ from ducklake_core.catalog.postgres.errors import POSTGRES_ERRORS
 from ducklake_core.catalog.postgres.inlined import PostgresInlinedStore
 from ducklake_core.catalog.postgres.rules import POSTGRES_RULES
 from ducklake_core.catalog.postgres.session import PostgresSession
-from ducklake_core.catalog.postgres.statements import ids_in_json, update_from_json
+from ducklake_core.catalog.postgres.statements import ids_in_json, unseen_snapshots, update_from_json
 from ducklake_core.catalog.session import Session
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.tables import NATIVE_VALUES
@@ -93,4 +93,5 @@ POSTGRES = CatalogDialect(
     ids_in_json=ids_in_json,
     inlined_rules=POSTGRES_RULES,
     inlined=PostgresInlinedStore(),
+    unseen_snapshots=unseen_snapshots,
 )

@@ -6,7 +6,20 @@ from functools import lru_cache
 from typing import Any
 
 from psycopg import sql
-from sqlalchemy import BigInteger, BindParameter, Insert, Select, Table, Update, bindparam, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Insert,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy import cast as sql_cast
 from sqlalchemy import column as sql_column
 
@@ -30,6 +43,19 @@ def update_from_json(table: Table, keys: tuple[str, ...], values: tuple[str, ...
 def ids_in_json(ids: BindParameter[str]) -> Select[Any]:  # Any: the database's own
     """Return the query of the numbers of a JSON array."""
     return select(sql_cast(func.json_array_elements_text(sql_cast(ids, RawSqlType("json"))), BigInteger))
+
+
+@lru_cache(maxsize=256)
+def unseen_snapshots(snapshots: Table) -> Select[Any]:  # Any: see above
+    """Return the query of the snapshots that an open transaction of another session may not see, newest first.
+
+    Transaction ids tell, not clocks. Sessions of other roles show theirs only to members of `pg_read_all_stats`.
+    """
+    oldest = text(
+        "age(xmin) <= (SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid() AND backend_type = 'client backend')"
+    )
+    return select(snapshots.c.snapshot_id).where(oldest).order_by(snapshots.c.snapshot_id.desc())
 
 
 @per_object

@@ -138,7 +138,7 @@ _ALL = (
         "lost-delete-marks",
         Severity.ERROR,
         "rows that were deleted while their file was merged or rewritten: they are back",
-        "Delete these rows again. Make small deletes here, or maintain the lake while DuckDB makes none.",
+        "Delete these rows again. Merge and rewrite here, not by DuckDB.",
     ),
     Kind(
         "wrong-delete-count",
