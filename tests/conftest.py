@@ -20,6 +20,7 @@ pytest_plugins = [
     "tests.fixtures.pipelines",
     "tests.fixtures.pulls",
     "tests.fixtures.lives",
+    "tests.fixtures.logs",
     "tests.fixtures.other_database",
 ]
 

@@ -83,7 +83,10 @@ class BatchReport(SinkEvent):
 
 @dataclass(frozen=True, slots=True)
 class BatchReplayed(BatchReport):
-    """A batch had been committed before: nothing was written. `is_by_hand`: no query has brought it again."""
+    """A batch had been committed before: nothing was written. That is a warning where no query has brought it again.
+
+    To do: nothing for a query that was started again; by hand, see `hint`.
+    """
 
     line = "batch_replayed"
     is_by_hand: bool = False
@@ -98,10 +101,15 @@ class BatchReplayed(BatchReport):
 
 @dataclass(frozen=True, slots=True)
 class DeadLettersKept(SinkEvent):
-    """Rows of a batch were kept aside. `table`: which they were meant for, `reason`: that of the first, where known."""
+    """Rows of a batch were kept aside. `table`: which they were meant for, `reason`: that of the first, where known.
+
+    To do: `ducklake-stream dead-letters list` shows them with their reasons: see [bad records](bad-records.md).
+    """
 
     line = "rows_quarantined"
     level = logging.WARNING
+    repeats_by = ("stream", "table", "kept_in")
+    summed = ("rows",)
     names: Mapping[str, object]
     table: str | None
     rows: int
@@ -115,10 +123,14 @@ class DeadLettersKept(SinkEvent):
 
 @dataclass(frozen=True, slots=True)
 class BatchFailed(SinkEvent):
-    """A batch has failed; it is said in one line, before Spark says it in pages."""
+    """A batch has failed; it is said in one line, before Spark says it in pages. Its traceback is shown at DEBUG.
+
+    To do: read the error: [troubleshooting](troubleshooting.md) has each with what helps.
+    """
 
     line = "batch_failed"
     level = logging.ERROR
+    repeats_by = ("stream", "table", "error")
     names: Mapping[str, object]
     error: BaseException
 

@@ -16,6 +16,7 @@ from ducklake_sinks.routes import route_key
 from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, Input, KafkaInput, RateInput
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.literal_secrets import literal_password_of_catalog
+from ducklake_streaming.jobs.log_settings import LogSettings
 from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
 from ducklake_streaming.jobs.sink_settings import RouteExpression, SinkSettings
 from ducklake_streaming.jobs.spark_settings import AppName, Master, SparkOptions
@@ -30,6 +31,7 @@ __all__ = [
     "Job",
     "JobOptions",
     "KafkaInput",
+    "LogSettings",
     "MaintenanceSettings",
     "Pipeline",
     "RateInput",
@@ -137,6 +139,7 @@ class Job(Keys):
     catalog: CatalogSettings = setting("the lake that every pipeline writes to, by its url")
     spark: SparkSettings = setting("how Spark is started", default=SparkSettings())
     job: JobOptions = setting("the process", default=JobOptions())
+    log: LogSettings = setting("what it says of itself", default=LogSettings())
     maintenance: MaintenanceSettings | None = setting("what keeps the lake fast meanwhile", default=None)
     pipeline: Mapping[Text, Pipeline] = setting("what runs: a table [pipeline.NAME] for each pipeline")
 
