@@ -19,6 +19,7 @@ from ducklake_streaming.jobs.settings import (
     FilesInput,
     JobOptions,
     KafkaInput,
+    LogSettings,
     MaintenanceSettings,
     Pipeline,
     RateInput,
@@ -26,6 +27,7 @@ from ducklake_streaming.jobs.settings import (
     SparkSettings,
     Transform,
 )
+from tests.docs.log_events import with_events
 
 DOCS = Path(__file__).parents[2] / "docs"
 _END = "|---|---|---|\n"
@@ -39,6 +41,7 @@ TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("jobs.md", "`[catalog]`", CatalogSettings, frozenset()),
     ("jobs.md", "`[spark]`", SparkSettings, frozenset()),
     ("jobs.md", "`[job]`", JobOptions, frozenset()),
+    ("jobs.md", "`[log]`", LogSettings, frozenset()),
     ("jobs.md", "`[maintenance]`", MaintenanceSettings, frozenset()),
     ("jobs.md", "`[pipeline.NAME]`", Pipeline, frozenset({"input", "transform", "sink"})),
     ("jobs.md", "of Kafka", KafkaInput, frozenset({"kind"})),
@@ -104,6 +107,7 @@ def written() -> Iterator[tuple[Path, str]]:
     yield from pages()
     yield DOCS / "job.schema.json", schema_text()
     yield DOCS / "check-a-lake.md", with_findings((DOCS / "check-a-lake.md").read_text())
+    yield DOCS / "log-events.md", with_events((DOCS / "log-events.md").read_text())
 
 
 if __name__ == "__main__":
