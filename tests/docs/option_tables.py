@@ -25,6 +25,7 @@ from ducklake_streaming.jobs.settings import (
     RateInput,
     SinkSettings,
     SparkSettings,
+    TracingSettings,
     Transform,
 )
 from tests.docs.log_events import with_events
@@ -42,6 +43,7 @@ TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("jobs.md", "`[spark]`", SparkSettings, frozenset()),
     ("jobs.md", "`[job]`", JobOptions, frozenset()),
     ("jobs.md", "`[log]`", LogSettings, frozenset()),
+    ("jobs.md", "`[tracing]`", TracingSettings, frozenset()),
     ("jobs.md", "`[maintenance]`", MaintenanceSettings, frozenset()),
     ("jobs.md", "`[pipeline.NAME]`", Pipeline, frozenset({"input", "transform", "sink"})),
     ("jobs.md", "of Kafka", KafkaInput, frozenset({"kind"})),

@@ -20,6 +20,7 @@ from ducklake_streaming.jobs.events import JobEnded, JobStopping
 from ducklake_streaming.jobs.exit_codes import ExitCode
 from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.job_session import make_job_session
+from ducklake_streaming.jobs.job_tracing import begin_tracing
 from ducklake_streaming.jobs.maintainer import Maintainer
 from ducklake_streaming.jobs.settings import CatalogSettings
 from ducklake_streaming.jobs.supervisor import Supervisor
@@ -34,8 +35,9 @@ def run_job(loaded: LoadedJob, recorder: Recorder | None = None, clock: Clock = 
     SIGTERM and SIGINT end it after the batches that run, a second one at once. Raises what keeps it from beginning:
     InvalidInput, or what opening the lake raises. What makes a pipeline fail is recorded, and decides the code.
     """
-    job, recorder = loaded.job, Recorders(recorder or LOG_RECORDER)
+    job = loaded.job
     with flag_of_signals() as flag, ExitStack() as stack:
+        recorder = Recorders(recorder or LOG_RECORDER, *begin_tracing(loaded, stack))
         await_catalog(job.catalog, flag, recorder)
         if flag.is_set:
             return ExitCode.ENDED

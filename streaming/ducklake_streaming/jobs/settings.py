@@ -21,6 +21,7 @@ from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
 from ducklake_streaming.jobs.sink_settings import RouteExpression, SinkSettings
 from ducklake_streaming.jobs.spark_settings import AppName, Master, SparkOptions
 from ducklake_streaming.jobs.sql_texts import Query
+from ducklake_streaming.jobs.tracing_settings import TracingSettings
 from ducklake_streaming.jobs.values import Trigger, TriggerSetting, one_of
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "RouteExpression",
     "SinkSettings",
     "SparkSettings",
+    "TracingSettings",
     "Transform",
     "TriggerSetting",
 ]
@@ -140,6 +142,7 @@ class Job(Keys):
     spark: SparkSettings = setting("how Spark is started", default=SparkSettings())
     job: JobOptions = setting("the process", default=JobOptions())
     log: LogSettings = setting("what it says of itself", default=LogSettings())
+    tracing: TracingSettings | None = setting("where spans of its batches go", default=None)
     maintenance: MaintenanceSettings | None = setting("what keeps the lake fast meanwhile", default=None)
     pipeline: Mapping[Text, Pipeline] = setting("what runs: a table [pipeline.NAME] for each pipeline")
 
