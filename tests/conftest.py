@@ -21,6 +21,7 @@ pytest_plugins = [
     "tests.fixtures.pipelines",
     "tests.fixtures.pulls",
     "tests.fixtures.lives",
+    "tests.fixtures.logs",
     "tests.fixtures.other_database",
     "tests.fixtures.browser",
 ]

@@ -19,7 +19,7 @@ def log_with_traceback(
     logger: logging.Logger, level: int, event: str, error: BaseException, /, **facts: object
 ) -> None:
     """Write one line with an error, and its traceback below."""
-    _log(logger, level, event, error, {**facts, "error": error})
+    _log(logger, level, event, error, facts if "error" in facts else {**facts, "error": error})
 
 
 def _log(
@@ -27,13 +27,13 @@ def _log(
 ) -> None:
     if logger.isEnabledFor(level):
         # A record's own fields (`name`, `message`, …) cannot be set by `extra`.
-        extra = {name: value for name, value in facts.items() if name not in _TAKEN}
-        logger.log(level, "%s", line_of(event, facts), extra=extra, exc_info=traceback_of)
+        extra = {name: value for name, value in facts.items() if name not in RECORD_FIELDS}
+        logger.log(level, "%s", line_of(event, facts), extra={**extra, "event": event}, exc_info=traceback_of)
 
 
 def line_of(event: str, facts: Mapping[str, object]) -> str:
     """Return the text of a line: the event's name, and its facts in their order."""
-    return " ".join([event, *(f"{name}={_shown(value)}" for name, value in facts.items())])
+    return " ".join([event, *(f"{name}={shown(value)}" for name, value in facts.items())])
 
 
 class FailureCounts:
@@ -59,39 +59,18 @@ def is_worth_saying(times: int) -> bool:
     return times & (times - 1) == 0 or times % 64 == 0
 
 
-class RepeatedFailures:
-    """Says a failure that repeats: at once and with its traceback, then ever less often, with how often it was."""
-
-    def __init__(self, logger: logging.Logger, event: str) -> None:
-        self._logger = logger
-        self._event = event
-        self._counts = FailureCounts()
-
-    def add(self, error: BaseException, subject: str | None = None, **facts: object) -> None:
-        """Take notice of a failure; it is said as an error, with the facts."""
-        times = self._counts.add(error, subject)
-        level = logging.ERROR if is_worth_saying(times) else logging.DEBUG
-        if times == 1 or self._logger.isEnabledFor(logging.DEBUG):
-            log_with_traceback(self._logger, level, self._event, error, **facts, times=times)
-        else:
-            log_event(self._logger, level, self._event, **facts, times=times, error=error)
-
-    def end(self, subject: str | None = None) -> int:
-        """Forget the failure of a subject, for it went well; return how often it had failed."""
-        return self._counts.end(subject)
-
-
 def one_line(error: BaseException) -> str:
     """Return what an error says, in one line, after the name of its type."""
-    line = _telling_line(str(error))
+    line = message_of(error)
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def _telling_line(text: str) -> str:
-    """Return the first line; of a text with a Python traceback, as Spark's errors of tasks are, what that ends with.
+def message_of(error: BaseException) -> str:
+    """Return what an error says, in one line: the first; of one that holds a Python traceback, what that ends with.
 
-    Of an error of Java, by Py4J, the first line says only which call it was of.
+    Such are Spark's errors of tasks. Of an error of Java, by Py4J, the first line says only which call it was of.
     """
+    text = str(error)
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling ") and lines[1].startswith(": "):
         lines = [lines[1].removeprefix(": "), *lines[2:]]
@@ -100,9 +79,13 @@ def _telling_line(text: str) -> str:
     return next(iter(ends or lines), "").strip()
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as it stands in a line: in quotes where it would else be taken for more than one."""
     text = one_line(value) if isinstance(value, BaseException) else str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or any(c in ' "=\n\r\t' for c in text) else text
+    if not text.isprintable():  # no value ends a line, or tells a terminal what to do
+        return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False) if not text or any(c in ' "=' for c in text) else text
 
 
-_TAKEN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+# What a record has by itself: a fact of that name is in the line alone.
+RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}

@@ -9,87 +9,31 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import ClassVar, Protocol
 
-from ducklake_core.log_lines import RepeatedFailures, log_event, log_with_traceback
+from ducklake_core.recording import (
+    CORE_LOG,
+    LOG_RECORDER,
+    NO_RECORDER,
+    Event,
+    LogRecorder,
+    NoRecorder,
+    Recorder,
+    RecorderFailed,
+    Recorders,
+)
 
-CORE_LOG = logging.getLogger("ducklake_core")
-
-
-class Event:
-    """Something that happened. Its class says as what, how loudly and by which logger; its fields are the facts."""
-
-    __slots__ = ()
-    line: ClassVar[str]  # the stable name at the beginning of a log line
-    level: ClassVar[int] = logging.INFO
-    logger: ClassVar[logging.Logger] = CORE_LOG
-
-    def severity(self) -> int:
-        """Return the level of the log line."""
-        return self.level
-
-    def facts(self) -> Mapping[str, object]:
-        """Return what the log line says, in this order."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type] # all are
-
-    def traceback_of(self) -> BaseException | None:
-        """Return the error whose traceback follows the log line; None for most."""
-        return None
-
-
-class Recorder(Protocol):
-    """Is told what happens, at once, in the thread where it happens: it must be quick, and bear to be called by many.
-
-    What it raises is logged and changes nothing else. Over Spark Connect it is pickled with the sink. It hears of its
-    own process only: Spark runs sources in processes of their own, whose events are log lines there.
-    """
-
-    def record(self, event: Event) -> None: ...
-
-
-class LogRecorder:
-    """Writes the log lines, each event as one: the only place that makes a line of an event."""
-
-    def record(self, event: Event) -> None:
-        level = event.severity()
-        if not event.logger.isEnabledFor(level):
-            return
-        error = event.traceback_of()
-        if error is None:
-            log_event(event.logger, level, event.line, **event.facts())
-        else:
-            log_with_traceback(event.logger, level, event.line, error, **event.facts())
-
-
-class NoRecorder:
-    """Hears nothing."""
-
-    def record(self, event: Event) -> None: ...
-
-
-LOG_RECORDER = LogRecorder()
-NO_RECORDER = NoRecorder()
-
-
-class Recorders:
-    """Tells several recorders. One that fails keeps neither the others nor what is recorded from going on."""
-
-    def __init__(self, *recorders: Recorder) -> None:
-        self._recorders = tuple(r for one in recorders for r in _each_of(one))
-        self._failures = RepeatedFailures(CORE_LOG, "recorder_failed")
-
-    def record(self, event: Event) -> None:
-        for recorder in self._recorders:
-            try:
-                recorder.record(event)
-            except Exception as error:  # noqa: BLE001 # what is recorded has happened: a batch must not fail for it
-                name = type(recorder).__name__
-                self._failures.add(error, name, recorder=name, event=event.line)
-
-
-def _each_of(recorder: Recorder) -> tuple[Recorder, ...]:
-    return recorder._recorders if isinstance(recorder, Recorders) else (recorder,)  # noqa: SLF001 # its own class
-
+# The names of `recording.py`, which are to be had here; the events below need no list.
+__all__ = [
+    "CORE_LOG",
+    "LOG_RECORDER",
+    "NO_RECORDER",
+    "Event",
+    "LogRecorder",
+    "NoRecorder",
+    "Recorder",
+    "RecorderFailed",
+    "Recorders",
+]
 
 # ---- what happens in core
 
@@ -149,7 +93,10 @@ class Resolution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommitDoubted(Event):
-    """A COMMIT got no answer; `resolution` says what was found out about it before the commit ended."""
+    """A COMMIT got no answer; `resolution` says what was found out about it before the commit ended.
+
+    To do: nothing, unless it is `unresolved`: then the batch has failed, and the ledger settles it when it comes again.
+    """
 
     line = "commit_doubted"
     level = logging.WARNING
@@ -171,10 +118,15 @@ class EpochReplayed(Event):
 
 @dataclass(frozen=True, slots=True)
 class RowsNotInlined(Event):
-    """Rows went to files because the catalog's database refused them."""
+    """Rows went to files because the catalog's database refused them.
+
+    To do: nothing; rows that are so large are best written to files: lower `inline_bytes`.
+    """
 
     line = "rows_not_inlined"
     level = logging.WARNING
+    repeats_by = ()
+    summed = ("rows",)
     rows: int
     reason: BaseException
 
@@ -204,20 +156,28 @@ class Flushed(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableNotFlushed(Event):
-    """One of all tables could not be flushed."""
+    """One of all tables could not be flushed.
+
+    To do: read the error. The rows stay in the catalog, and the next flush tries again.
+    """
 
     line = "table_not_flushed"
     level = logging.WARNING
+    repeats_by = ("table", "error")
     table: str
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class SupersededTablesKept(Event):
-    """Empty tables of inlined rows could not be dropped after a flush; a later one does it."""
+    """Empty tables of inlined rows could not be dropped after a flush; a later one does it.
+
+    To do: nothing, unless it stays: then see that the catalog's user may drop tables.
+    """
 
     line = "superseded_tables_not_dropped"
     level = logging.WARNING
+    repeats_by = ("error",)
     error: BaseException
 
 
@@ -249,10 +209,14 @@ class MaintenanceDone(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableNotMaintained(Event):
-    """An operation of maintenance has failed for a table, or, with `table` None, as a whole."""
+    """An operation of maintenance has failed for a table, or, with `table` None, as a whole.
+
+    To do: read the error; the other tables were maintained, and the next run tries again.
+    """
 
     line = "table_not_maintained"
     level = logging.WARNING
+    repeats_by = ("operation", "table", "error")
     operation: str
     table: str | None
     error: BaseException | str
@@ -260,24 +224,31 @@ class TableNotMaintained(Event):
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceNotRecorded(Event):
-    """The catalog did not take the lease or the record of maintenance, which was done all the same."""
+    """The catalog did not take the lease or the record of maintenance, which was done all the same.
+
+    To do: see that the catalog's user may create tables and write to them.
+    """
 
     line = "maintenance_not_recorded"
     level = logging.WARNING
+    repeats_by = ("operation", "error")
     operation: str
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogAway(Event):
-    """The catalog cannot be reached, and is waited for: told when that begins, and every few seconds.
+    """The catalog cannot be reached, and is waited for: told when that begins, and then ever less often.
 
     `seconds`: for how long so far, of `timeout_seconds` at most. `is_new`: the first time of
     this outage.
+
+    To do: see that the database runs and can be reached from the driver; nothing is lost meanwhile.
     """
 
     line = "catalog_unavailable"
     level = logging.WARNING
+    repeats_by = ("catalog",)
     catalog: str
     attempt: int
     seconds: float
@@ -297,10 +268,14 @@ class CatalogAway(Event):
 
 @dataclass(frozen=True, slots=True)
 class CatalogBack(Event):
-    """The catalog can be reached again, after so many seconds: told to those who heard that it was away."""
+    """The catalog can be reached again, after so many seconds: told to those who heard that it was away.
+
+    To do: nothing; it was waited for.
+    """
 
     line = "catalog_available"
     level = logging.WARNING
+    ends = CatalogAway
     catalog: str
     attempt: int
     seconds: float
@@ -327,10 +302,14 @@ class FeedRead(Event):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotsLost(Event):
-    """Changes of a table are gone with snapshots that have expired, and the reader goes on without them."""
+    """Changes of a table are gone with snapshots that have expired, and the reader goes on without them.
+
+    To do: keep snapshots for longer, or give the reader a `consumerId`, which expiry waits for.
+    """
 
     line = "changes_lost"
     level = logging.WARNING
+    repeats_by = ("table",)
     table: str
     first_snapshot: int
     last_snapshot: int

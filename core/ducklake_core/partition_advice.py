@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from functools import cache
 
-from ducklake_core.log_lines import log_event
+from ducklake_core.file_events import PartitionRepeats
 from ducklake_core.model import TableVersion
+from ducklake_core.observe import LOG_RECORDER
 from ducklake_core.spec.partition import CALENDAR_PARTS, missing_parts
-
-_LOGGER = logging.getLogger(__name__)
 
 
 def warn_of_repeats(table: TableVersion) -> None:
@@ -26,13 +24,11 @@ def warn_of_repeats(table: TableVersion) -> None:
 def _warn(table: str, column: str, part: str, missing: tuple[str, ...]) -> None:
     coarser = CALENDAR_PARTS[CALENDAR_PARTS.index(part) - 1]
     instead = {"month": f"year({column}), month({column})", "day": f"date({column})"}
-    log_event(
-        _LOGGER,
-        logging.WARNING,
-        "partition_repeats",
-        table=table,
+    event = PartitionRepeats(
+        table,
         expression=f"{part}({column})",
         missing=", ".join(f"{one}({column})" for one in missing),
         reason=f"{part}({column}) is the {part} of the {coarser}, so different {missing[-1]}s share a partition",
         instead=instead.get(part, f"date({column}), hour({column})"),
     )
+    LOG_RECORDER.record(event)

@@ -6,7 +6,6 @@ all other rows for ever: so each invalid sequence is read as U+FFFD, and a flush
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -14,10 +13,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from ducklake_core.log_lines import log_event
+from ducklake_core.file_events import InvalidTextReplaced
+from ducklake_core.observe import LOG_RECORDER
 from ducklake_core.spec.utf8 import find_invalid_text, mended, with_replacements
-
-log = logging.getLogger(__name__)
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -62,4 +60,4 @@ def warn_of_invalid_text(place: str, column: str) -> None:
 
 @lru_cache(maxsize=4096)  # who reads a table every second would be told every second
 def log_once(place: str, column: str) -> None:
-    log_event(log, logging.WARNING, "invalid_text_replaced", place=place, column=column)
+    LOG_RECORDER.record(InvalidTextReplaced(place, column))

@@ -19,9 +19,9 @@ from ducklake_sinks.large_batch import LargeBatch
 from ducklake_sinks.part import Part, Quarantine
 from ducklake_sinks.query import Query
 from ducklake_sinks.recorded_rows import ReadRecorded, RecordedRows
-from ducklake_sinks.report import Stopwatch
 from ducklake_sinks.routes import COMPUTED_ROUTE, route_key, split_by_route, why_no_table
 from ducklake_sinks.runtime import SinkRuntime
+from ducklake_sinks.stopwatch import Stopwatch
 from ducklake_sinks.table_setup import TableSetup
 
 

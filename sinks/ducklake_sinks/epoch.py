@@ -28,6 +28,7 @@ class EpochStart:
     epoch: Epoch | None  # None: rows without a number, which nothing keeps from being written twice
     committed: LedgerEntry | None = None  # the same epoch, when the ledger has it already
     offsets: list[Any] | None = None  # Any: JSON of the sources
+    offsets_before: list[Any] | None = None  # of the batch before; Any: see above
 
     @property
     def is_replay(self) -> bool:
@@ -72,7 +73,13 @@ class EpochGate:
             if decide_epoch(epoch, entry) is EpochDecision.REPLAY:
                 _refuse_second_use(epoch, entry)
                 return EpochStart(query, epoch, entry)
-        return EpochStart(query, epoch, offsets=query.offsets(batch_id))
+        return EpochStart(query, epoch, None, query.offsets(batch_id), self._offsets_before(query, batch_id))
+
+    def _offsets_before(self, query: Query, batch_id: int) -> list[Any] | None:  # Any: JSON of the sources
+        """Return where a batch begins. Spark is asked once in a run: then it is where the last batch ended."""
+        if self._run.has_committed(query.run_id):
+            return self._run.offsets
+        return query.offsets(batch_id - 1) if batch_id > 0 else None
 
     def check(self, start: EpochStart, result: CommitResult) -> None:
         """See who had committed the epoch before us: another run may, this one cannot without losing rows now."""
@@ -82,7 +89,7 @@ class EpochGate:
     def remember(self, start: EpochStart) -> None:
         """Take notice that the run has committed."""
         if start.epoch is not None:
-            self._run.committed_run_id = start.epoch.run_id
+            self._run.committed_run_id, self._run.offsets = start.epoch.run_id, start.offsets
 
 
 def _refuse_second_use(epoch: Epoch, entry: LedgerEntry | None) -> None:

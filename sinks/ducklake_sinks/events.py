@@ -21,10 +21,14 @@ class SinkEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class BatchRebuilt(SinkEvent):
-    """Another writer has changed a table meanwhile; the batch is planned anew, without being read again."""
+    """Another writer has changed a table meanwhile; the batch is planned anew, without being read again.
+
+    To do: nothing, unless it happens all the time: then find who changes the table so often.
+    """
 
     line = "batch_planned_anew"
     level = logging.WARNING
+    repeats_by = ("stream",)
     names: Mapping[str, object]
     error: BaseException
 
@@ -34,7 +38,10 @@ class BatchRebuilt(SinkEvent):
 
 @dataclass(frozen=True, slots=True)
 class InvalidTextMet(SinkEvent):
-    """Rows of a table have texts that are no UTF-8, which Spark's own writer cannot name: another writes them."""
+    """Rows of a table have texts that are no UTF-8, which Spark's own writer cannot name: another writes them.
+
+    To do: see [bad records](bad-records.md#text-that-is-not-utf-8).
+    """
 
     line = "invalid_text_found"
     level = logging.WARNING
@@ -44,7 +51,10 @@ class InvalidTextMet(SinkEvent):
 
 @dataclass(frozen=True, slots=True)
 class TableOptionsNotSet(SinkEvent):
-    """A table was created, and did not get its options."""
+    """A table was created, and did not get its options.
+
+    To do: nothing: the sink's next commit sets them.
+    """
 
     line = "table_options_not_set"
     level = logging.WARNING
@@ -54,9 +64,12 @@ class TableOptionsNotSet(SinkEvent):
 
 @dataclass(frozen=True, slots=True)
 class FlushFailed(SinkEvent):
-    """A flush beside the stream has failed, for so many times in a row. `subject`: the table or the stream, if one.
+    """A flush beside the stream has failed, for so many times in a row.
 
-    Its log line comes with a traceback at first, and then ever less often without.
+    `subject`: the table or the stream, if it is one. Its log line comes with a traceback at first, and then ever less
+    often without.
+
+    To do: read the error. Rows stay in the catalog and can be read; the sink tries again every ten seconds.
     """
 
     line = "flush_failed"

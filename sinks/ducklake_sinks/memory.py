@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -21,9 +22,10 @@ DEFINITIONS_SECONDS = 5.0  # for so long, what is known of tables and options is
 
 @dataclass(slots=True)
 class RunMemory:
-    """What ends with a run of the query: that it has committed a batch."""
+    """What ends with a run of the query: that it has committed a batch, and the offsets where that ended."""
 
     committed_run_id: str | None = None
+    offsets: list[Any] | None = None  # Any: JSON of the sources
 
     def has_committed(self, run_id: str) -> bool:
         return self.committed_run_id == run_id

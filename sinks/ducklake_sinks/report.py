@@ -15,30 +15,10 @@ from ducklake_sinks.epoch import EpochStart
 from ducklake_sinks.events import SinkEvent
 from ducklake_sinks.part import Part
 from ducklake_sinks.query import BY_HAND, Query
+from ducklake_sinks.stopwatch import BatchCourse
 
 _LONGEST_REASON = 200
 _HINT_BY_HAND = "nothing was written: this batch is committed already; sink.append(df) writes without a number"
-
-
-class Stopwatch:
-    """How long a batch takes so far, and each phase of it."""
-
-    def __init__(self, seconds: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._start = seconds()
-        self._phases: defaultdict[str, float] = defaultdict(float)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        start = self._seconds()
-        try:
-            yield
-        finally:
-            self._phases[name] += self._seconds() - start
-
-    def read(self) -> dict[str, float]:
-        """Return the seconds of each phase, and of all as `total`."""
-        return {**self._phases, "total": self._seconds() - self._start}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +27,7 @@ class BatchReport(SinkEvent):
 
     `names`: of its stream and number, none for rows without one. `snapshot_id`: None for a batch without rows. `added`:
     what it added to each table. `dead_letters`: how many of its rows were kept aside, None where bad rows are refused;
-    `rows` are the others. `seconds`: of each phase, and of all as `total`.
+    `rows` are the others. `seconds`: of each phase, and of all as `total`; `course`: the same one by one, with offsets.
     """
 
     line = "batch_committed"
@@ -56,6 +36,7 @@ class BatchReport(SinkEvent):
     added: Mapping[str, AddedCount]
     dead_letters: int | None
     seconds: Mapping[str, float]
+    course: BatchCourse | None = None
 
     @property
     def rows(self) -> int:
@@ -83,7 +64,10 @@ class BatchReport(SinkEvent):
 
 @dataclass(frozen=True, slots=True)
 class BatchReplayed(BatchReport):
-    """A batch had been committed before: nothing was written. `is_by_hand`: no query has brought it again."""
+    """A batch had been committed before: nothing was written. That is a warning where no query has brought it again.
+
+    To do: nothing for a query that was started again; by hand, see `hint`.
+    """
 
     line = "batch_replayed"
     is_by_hand: bool = False
@@ -101,10 +85,14 @@ class DeadLettersKept(SinkEvent):
     """Rows of a batch were kept aside. `table`: which they were meant for, `reason`: that of the first, where known.
 
     `reasons`: how many for each reason; of rows that executors have put into files nobody knows.
+
+    To do: `ducklake-stream dead-letters list` shows them with their reasons: see [bad records](bad-records.md).
     """
 
     line = "rows_quarantined"
     level = logging.WARNING
+    repeats_by = ("stream", "table", "kept_in")
+    summed = ("rows",)
     names: Mapping[str, object]
     table: str | None
     rows: int
@@ -119,12 +107,17 @@ class DeadLettersKept(SinkEvent):
 
 @dataclass(frozen=True, slots=True)
 class BatchFailed(SinkEvent):
-    """A batch has failed; it is said in one line, before Spark says it in pages."""
+    """A batch has failed; it is said in one line, before Spark says it in pages. Its traceback is shown at DEBUG.
+
+    To do: read the error: [troubleshooting](troubleshooting.md) has each with what helps.
+    """
 
     line = "batch_failed"
     level = logging.ERROR
+    repeats_by = ("stream", "table", "error")
     names: Mapping[str, object]
     error: BaseException
+    course: BatchCourse | None = None
 
     def facts(self) -> Mapping[str, object]:
         return {**self.names, "error": self.error}
@@ -140,6 +133,7 @@ class BatchStopped(SinkEvent):
     line = "batch_stopped"
     names: Mapping[str, object]
     error: BaseException
+    course: BatchCourse | None = None
 
     def facts(self) -> Mapping[str, object]:
         return {**self.names, "error": self.error}
@@ -151,13 +145,14 @@ def report_of(
     added: Mapping[str, AddedCount],
     dead_letters: int | None,
     seconds: Mapping[str, float],
+    course: BatchCourse | None = None,
 ) -> BatchReport:
     """Return what to record of a batch that has ended well."""
     snapshot_id = None if result.snapshot is None else result.snapshot.snapshot_id
     if not result.replayed:
-        return BatchReport(start.names, snapshot_id, added, dead_letters, seconds)
+        return BatchReport(start.names, snapshot_id, added, dead_letters, seconds, course)
     is_by_hand = start.query.query_id == BY_HAND
-    return BatchReplayed(start.names, snapshot_id, added, dead_letters, seconds, is_by_hand)
+    return BatchReplayed(start.names, snapshot_id, added, dead_letters, seconds, course, is_by_hand=is_by_hand)
 
 
 def record_dead_letters(recorder: Recorder, start: EpochStart, dead_letters: Sequence[Part]) -> None:
@@ -181,7 +176,9 @@ def _reasons_by_table(part: Part) -> dict[str | None, Counter[str]]:
     return found
 
 
-def failure_of(query: Query | None, names: Mapping[str, object], error: BaseException) -> BatchFailed | BatchStopped:
+def failure_of(
+    query: Query | None, names: Mapping[str, object], error: BaseException, course: BatchCourse | None = None
+) -> BatchFailed | BatchStopped:
     """Return what to record of a batch that has not ended well.
 
     A stream without a name goes by the id of its query, where that is known.
@@ -190,7 +187,7 @@ def failure_of(query: Query | None, names: Mapping[str, object], error: BaseExce
         names = {**names, "stream": query.query_id}
     names = {name: value for name, value in names.items() if value is not None}
     is_stopped = query is not None and not query.is_active()
-    return BatchStopped(names, error) if is_stopped else BatchFailed(names, error)
+    return (BatchStopped if is_stopped else BatchFailed)(names, error, course)
 
 
 @contextmanager

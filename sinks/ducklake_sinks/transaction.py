@@ -25,8 +25,9 @@ from ducklake_sinks.modes.append import AppendMode
 from ducklake_sinks.modes.mode import Mode
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.part import Part, Quarantine
-from ducklake_sinks.report import Stopwatch, failure_of, record_dead_letters, recorded_failure, report_of
+from ducklake_sinks.report import failure_of, record_dead_letters, recorded_failure, report_of
 from ducklake_sinks.runtime import SinkRuntime
+from ducklake_sinks.stopwatch import BatchCourse, Stopwatch
 from ducklake_sinks.table_setup import TableSetup
 
 MakeMode: TypeAlias = Callable[[TableSetup, SinkOptions, Quarantine], Mode]
@@ -181,9 +182,14 @@ class SinkTransaction:
         dead_letters = [] if result.replayed else self._mode.dead_letters  # else another run has kept them aside
         record_dead_letters(runtime.recorder, start, dead_letters)
         dead = sum(part.row_count for part in dead_letters) if runtime.options.quarantines else None
-        runtime.recorder.record(report_of(start, result, added, dead, self._stopwatch.read()))
+        seconds = self._stopwatch.read()
+        runtime.recorder.record(report_of(start, result, added, dead, seconds, self._course(seconds["total"])))
+
+    def _course(self, seconds: float) -> BatchCourse:
+        start = self._started
+        return BatchCourse(seconds, self._stopwatch.phases(), start.offsets_before, start.offsets)
 
     def _failed(self, error: BaseException) -> Event:
         """Return what has failed: a batch by its number, rows without one by their table."""
         names = self._started.names or ({} if self._named is None else {"table": self._named})
-        return failure_of(self._started.query, names, error)
+        return failure_of(self._started.query, names, error, self._course(self._stopwatch.read()["total"]))

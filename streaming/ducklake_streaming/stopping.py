@@ -6,7 +6,6 @@ the handler only sets a flag, which the main thread looks at between short waits
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -20,10 +19,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import InvalidInput
-from ducklake_core.log_lines import log_event
+from ducklake_core.observe import LOG_RECORDER
 from ducklake_sinks import DuckLakeSink
-
-log = logging.getLogger(__name__)
+from ducklake_streaming.stopping_events import QueryFailedAfterSignal, QueryNotStopped, Stopped, Stopping
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 POLL_SECONDS = 0.5
@@ -108,7 +106,7 @@ def _wait(queries: Sequence[StreamingQuery], flag: StopFlag, clock: Clock) -> No
             _await_signal(flag, clock)
         if not flag.is_set:
             raise
-        log_event(log, logging.WARNING, "query_failed", signal=flag.name, error=error)
+        LOG_RECORDER.record(QueryFailedAfterSignal(flag.name, error))
 
 
 def _await_signal(flag: StopFlag, clock: Clock) -> None:
@@ -122,14 +120,13 @@ def _stop(queries: Sequence[StreamingQuery], flag: StopFlag, clock: Clock) -> No
     start = clock.seconds()
     running = [one for one in queries if _is_active(one)]
     if running:
-        reason = {"signal": flag.name} if flag.is_set else {}
-        log_event(log, logging.INFO, "stopping", queries=len(running), **reason)
+        LOG_RECORDER.record(Stopping(len(running), flag.name))
     for one in running:
         try:
             one.stop()
         except (PySparkException, *JVM_GONE) as error:  # one that cannot be stopped must not keep the others running
-            log_event(log, logging.WARNING, "query_not_stopped", error=error)
-    log_event(log, logging.INFO, "stopped", seconds=round(clock.seconds() - start, 1))
+            LOG_RECORDER.record(QueryNotStopped(error))
+    LOG_RECORDER.record(Stopped(clock.seconds() - start))
 
 
 def _is_active(query: StreamingQuery) -> bool:

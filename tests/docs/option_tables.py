@@ -19,15 +19,18 @@ from ducklake_streaming.jobs.settings import (
     FilesInput,
     JobOptions,
     KafkaInput,
+    LogSettings,
     MaintenanceSettings,
     MetricsSettings,
     Pipeline,
     RateInput,
     SinkSettings,
     SparkSettings,
+    TracingSettings,
     Transform,
 )
 from ducklake_streaming.metrics import declared
+from tests.docs.log_events import with_events
 
 DOCS = Path(__file__).parents[2] / "docs"
 _END = "|---|---|---|\n"
@@ -41,6 +44,8 @@ TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("jobs.md", "`[catalog]`", CatalogSettings, frozenset()),
     ("jobs.md", "`[spark]`", SparkSettings, frozenset()),
     ("jobs.md", "`[job]`", JobOptions, frozenset()),
+    ("jobs.md", "`[log]`", LogSettings, frozenset()),
+    ("jobs.md", "`[tracing]`", TracingSettings, frozenset()),
     ("jobs.md", "`[maintenance]`", MaintenanceSettings, frozenset()),
     ("jobs.md", "`[metrics]`", MetricsSettings, frozenset()),
     ("jobs.md", "`[pipeline.NAME]`", Pipeline, frozenset({"input", "transform", "sink"})),
@@ -129,6 +134,7 @@ def written() -> Iterator[tuple[Path, str]]:
     yield DOCS / "job.schema.json", schema_text()
     yield DOCS / "check-a-lake.md", with_findings((DOCS / "check-a-lake.md").read_text())
     yield DOCS / "metrics.md", with_metrics((DOCS / "metrics.md").read_text())
+    yield DOCS / "log-events.md", with_events((DOCS / "log-events.md").read_text())
 
 
 if __name__ == "__main__":

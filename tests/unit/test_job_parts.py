@@ -1,6 +1,5 @@
 """Parts of a job that need no Spark: the gate of batches, how long a query may begin again, settings of the session."""
 
-import logging
 import threading
 from pathlib import Path
 
@@ -10,9 +9,7 @@ import pytest
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import CatalogAway, CatalogBack
 from ducklake_streaming.jobs.batch_gate import BatchGate, GateClosed
-from ducklake_streaming.jobs.job_logs import start_logging
 from ducklake_streaming.jobs.job_session import has_local_checkpoints, spark_settings
-from ducklake_streaming.jobs.references import Redactor
 from ducklake_streaming.jobs.settings import Job
 from ducklake_streaming.jobs.supervisor import RestartBudget
 
@@ -149,36 +146,3 @@ def test_settings_of_the_file_win_and_options_of_the_jvm_are_added_to_ours() -> 
 )
 def test_checkpoints_are_local_on_one_machine_alone(checkpoint: str, master: str, is_local: bool) -> None:  # noqa: FBT001 # a parameter of a test
     assert has_local_checkpoints(job(checkpoint, master=master)) is is_local
-
-
-# ---- the log
-
-
-def test_what_is_logged_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = logging.RootLogger(logging.WARNING)
-    monkeypatch.setattr(logging, "root", root)  # that of the tests stays as it is
-    start_logging(Redactor(["planted"]), log_file=tmp_path / "job.log")
-
-    root.error("a line with %s", "planted", exc_info=ValueError("refused: planted"))
-
-    for handler in root.handlers:
-        handler.close()
-    text = (tmp_path / "job.log").read_text()
-    assert "a line with ***" in text
-    assert "ValueError: refused: ***" in text
-    assert "planted" not in text
-
-
-@pytest.mark.parametrize("verbose", [False, True])
-def test_stacks_of_calls_to_a_jvm_that_has_ended_are_shown_only_where_they_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, verbose: bool
-) -> None:
-    root = logging.RootLogger(logging.WARNING)
-    monkeypatch.setattr(logging, "root", root)
-    start_logging(Redactor([]), verbose=verbose)
-
-    for file in ("/lib/py4j/java_gateway.py", "/lib/other.py"):
-        root.handle(logging.LogRecord("root", logging.ERROR, file, 1, "a line of %s", (file,), None))
-
-    lines = capsys.readouterr().err.splitlines()
-    assert ["py4j" in line for line in lines] == ([True, False] if verbose else [False])

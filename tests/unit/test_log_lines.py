@@ -1,10 +1,11 @@
 """Log lines carry their facts, in the text and as fields."""
 
+import json
 import logging
 
 import pytest
 
-from ducklake_core.log_lines import RepeatedFailures, log_event, one_line
+from ducklake_core.log_lines import FailureCounts, is_worth_saying, line_of, log_event, one_line
 
 log = logging.getLogger("tests.log_lines")
 
@@ -43,23 +44,23 @@ def test_a_level_that_is_off_costs_no_text() -> None:
     log_event(log, logging.DEBUG, "seen", value=Unprintable())
 
 
-def test_a_failure_that_repeats_is_said_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    failures = RepeatedFailures(log, "flush_failed")
+def test_a_failure_that_repeats_is_said_less_and_less_often() -> None:
+    counts = FailureCounts()
 
-    for _ in range(130):
-        failures.add(OSError("away"), "t", table="t")
+    said = [times for times in (counts.add(OSError("away"), "t") for _ in range(130)) if is_worth_saying(times)]
 
-    said = [int(message.split("times=")[1].split()[0]) for message in caplog.messages]
     assert said == [1, 2, 4, 8, 16, 32, 64, 128]
-    assert [record.exc_info is not None for record in caplog.records] == [True] + 7 * [False]
-    assert failures.end("t") == 130
-    failures.add(OSError("away"), "t", table="t")
-    failures.add(ValueError("another"), "t", table="t")
-    assert caplog.messages[-2:] == [
-        'flush_failed table=t times=1 error="OSError: away"',
-        'flush_failed table=t times=1 error="ValueError: another"',
-    ]
+    assert counts.end("t") == 130
+    assert counts.add(OSError("away"), "t") == 1
+    assert counts.add(ValueError("another"), "t") == 1
+
+
+@pytest.mark.parametrize("text", ["a\x1b[31mb", "a\u2028b", "a\x85b", "a\nb", "\x7f"])
+def test_a_value_neither_ends_a_line_nor_tells_a_terminal_what_to_do(text: str) -> None:
+    line = line_of("seen", {"value": text})
+
+    assert line.isprintable()
+    assert json.loads(line.removeprefix("seen value=")) == text
 
 
 def test_an_error_of_a_task_is_told_by_what_its_traceback_ends_with() -> None:

@@ -5,126 +5,21 @@ import pickle
 
 import pytest
 
-from ducklake_core.errors import CatalogUnavailable, ContentionError, InvalidInput
+from ducklake_core.errors import CatalogUnavailable
 from ducklake_core.observe import (
     LOG_RECORDER,
     NO_RECORDER,
     CatalogAway,
     CatalogBack,
-    CommitDoubted,
     CommitMade,
-    CommitRetried,
-    ConflictRetried,
-    EpochReplayed,
     Event,
-    FeedRead,
-    Flushed,
-    MaintenanceDone,
-    MaintenanceNotRecorded,
+    LogRecorder,
     Recorders,
-    Resolution,
-    Retried,
-    RowsNotInlined,
-    SnapshotsLost,
-    SupersededTablesKept,
-    TableNotFlushed,
-    TableNotMaintained,
 )
-from ducklake_core.pending import AddedCount
-from ducklake_sinks.events import BatchRebuilt, FlushFailed, FlushRecovered, InvalidTextMet, TableOptionsNotSet
-from ducklake_sinks.report import BatchFailed, BatchReplayed, BatchReport, BatchStopped, DeadLettersKept
-
-BATCH = {"stream": "s", "batch": 3}
-SECONDS = {"collect": 0.01, "commit": 0.0204, "total": 0.05}
-ADDED = {"main.t": AddedCount(inlined_rows=2, inlined_bytes=16, files=1, file_rows=5, file_bytes=90)}
-NO = InvalidInput("no")
-
-LINES: list[tuple[Event, int, str]] = [
-    (CommitMade(7, 2, 0.5), logging.DEBUG, "commit_made snapshot_id=7 attempts=2 seconds=0.5"),
-    (Retried("c", 1, ContentionError("lost")), logging.DEBUG, "retried catalog=c attempt=1 cause="),
-    (CommitRetried("c", 1, ContentionError("lost")), logging.DEBUG, "commit_retried catalog=c attempt=1 cause="),
-    (ConflictRetried(2, NO), logging.DEBUG, 'conflict_retried attempt=2 cause="InvalidInput: no"'),
-    (CommitDoubted(Resolution.COMMITTED, 2), logging.WARNING, "commit_doubted resolution=committed attempts=2"),
-    (EpochReplayed("s", 3), logging.INFO, "epoch_replayed stream=s batch=3"),
-    (RowsNotInlined(4, NO), logging.WARNING, 'rows_not_inlined rows=4 reason="InvalidInput: no"'),
-    (
-        Flushed("main.t", 5, 1, 900, 8, 0.01234),
-        logging.INFO,
-        "flushed table=main.t rows=5 files=1 bytes=900 snapshot=8 milliseconds=12.3",
-    ),
-    (TableNotFlushed("main.t", NO), logging.WARNING, 'table_not_flushed table=main.t error="InvalidInput: no"'),
-    (SupersededTablesKept(NO), logging.WARNING, 'superseded_tables_not_dropped error="InvalidInput: no"'),
-    (
-        MaintenanceDone("merge", "main.t", 10, 1, 0, 0, 0, 7, 0.01234),
-        logging.INFO,
-        "maintenance_done operation=merge table=main.t files_before=10 files_after=1 snapshot_id=7 milliseconds=12.3",
-    ),
-    (
-        MaintenanceDone("expire", None, 0, 0, 0, 0, 0, None, 0.5, 9),
-        logging.INFO,
-        "maintenance_done operation=expire snapshots=9 milliseconds=500.0",
-    ),
-    (
-        TableNotMaintained("merge", "main.t", "no"),
-        logging.WARNING,
-        "table_not_maintained operation=merge table=main.t error=no",
-    ),
-    (
-        MaintenanceNotRecorded("merge", NO),
-        logging.WARNING,
-        'maintenance_not_recorded operation=merge error="InvalidInput: no"',
-    ),
-    (
-        CatalogAway("c", 2, 1.26, 120.0, CatalogUnavailable("away")),
-        logging.WARNING,
-        'catalog_unavailable catalog=c attempt=2 seconds=1.3 timeout=120.0 reason="CatalogUnavailable: away"',
-    ),
-    (CatalogBack("c", 3, 2.0), logging.WARNING, "catalog_available catalog=c attempt=3 seconds=2.0"),
-    (FeedRead("main.t", 1, 4, 10, 0.5), logging.DEBUG, "changes_read table=main.t start=1 end=4 rows=10 seconds=0.5"),
-    (
-        SnapshotsLost("main.t", 2, 4),
-        logging.WARNING,
-        "changes_lost table=main.t first_snapshot=2 last_snapshot=4 reason=expired",
-    ),
-    (
-        BatchReport(BATCH, 9, ADDED, None, SECONDS),
-        logging.INFO,
-        "batch_committed stream=s batch=3 rows=7 inlined=2 files=1 snapshot=9 collect_ms=10.0 commit_ms=20.4 total_ms=",
-    ),
-    (
-        BatchReport(BATCH, 9, ADDED, 2, {"total": 0.05}),
-        logging.INFO,
-        "batch_committed stream=s batch=3 rows=5 dead_letters=2 inlined=2 files=1 snapshot=9 total_ms=50.0",
-    ),
-    (
-        BatchReplayed(BATCH, None, {}, None, {"total": 0.05}),
-        logging.INFO,
-        "batch_replayed stream=s batch=3 rows=0 inlined=0 files=0 snapshot=None total_ms=50.0",
-    ),
-    (BatchReplayed(BATCH, None, {}, None, {}, is_by_hand=True), logging.WARNING, "batch_replayed stream=s batch=3"),
-    (BatchStopped(BATCH, NO), logging.INFO, 'batch_stopped stream=s batch=3 error="InvalidInput: no"'),
-    (BatchFailed(BATCH, NO), logging.ERROR, 'batch_failed stream=s batch=3 error="InvalidInput: no"'),
-    (BatchRebuilt(BATCH, NO), logging.WARNING, 'batch_planned_anew stream=s batch=3 error="InvalidInput: no"'),
-    (
-        DeadLettersKept(BATCH, "main.t", 2, "main.t_dead_letters", "bad"),
-        logging.WARNING,
-        "rows_quarantined stream=s batch=3 table=main.t rows=2 kept_in=main.t_dead_letters reason=bad",
-    ),
-    (
-        DeadLettersKept(BATCH, None, 2, "main.t_dead_letters", None),
-        logging.WARNING,
-        "rows_quarantined stream=s batch=3 rows=2 kept_in=main.t_dead_letters",
-    ),
-    (InvalidTextMet("main.t", "tasks"), logging.WARNING, "invalid_text_found table=main.t writer=tasks"),
-    (TableOptionsNotSet("main.t", NO), logging.WARNING, 'table_options_not_set table=main.t error="InvalidInput: no"'),
-    (
-        FlushFailed({"table": "main.t"}, 2, NO),
-        logging.ERROR,
-        'flush_failed table=main.t times=2 error="InvalidInput: no"',
-    ),
-    (FlushFailed({}, 3, NO), logging.DEBUG, 'flush_failed times=3 error="InvalidInput: no"'),
-    (FlushRecovered("main.t", 4), logging.INFO, "flush_recovered table=main.t after_failures=4"),
-]
+from ducklake_sinks.report import BatchFailed, DeadLettersKept
+from ducklake_streaming.jobs.events import PipelineRestarted, PipelineStarted
+from tests.fixtures.events import BATCH, LINES
+from tests.fixtures.logs import Ticks
 
 
 class Deaf:
@@ -186,8 +81,8 @@ def test_a_recorder_that_fails_keeps_no_other_from_being_told(caplog: pytest.Log
 
     assert len(memory.events) == 3
     assert caplog.messages == [
-        'recorder_failed recorder=Deaf event=commit_made times=1 error="OSError: no room"',
-        'recorder_failed recorder=Deaf event=commit_made times=2 error="OSError: no room"',
+        'recorder_failed recorder=Deaf recorded=commit_made times=1 error="OSError: no room"',
+        'recorder_failed recorder=Deaf recorded=commit_made times=2 error="OSError: no room"',
     ]
 
 
@@ -198,3 +93,130 @@ def test_an_interrupt_in_a_recorder_is_no_failure_of_it() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Recorders(Interrupted()).record(CommitMade(7, 1, 0.5))
+
+
+# ---- what repeats
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the lines above DEBUG."""
+    return [record.getMessage() for record in caplog.records if record.levelno > logging.DEBUG]
+
+
+def test_a_flood_of_bad_rows_is_counted_and_spaced(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    clock = Ticks()
+    log = LogRecorder(clock)
+
+    for batch in range(3600):
+        log.record(DeadLettersKept({"stream": "s", "batch": batch}, "main.t", 2, "main.letters", "bad"))
+        clock.now += 1
+
+    lines = told(caplog)
+    assert lines[:3] == [
+        "rows_quarantined stream=s batch=0 table=main.t rows=2 kept_in=main.letters reason=bad",
+        "rows_quarantined stream=s batch=10 table=main.t rows=2 kept_in=main.letters reason=bad times=11 total_rows=22",
+        "rows_quarantined stream=s batch=30 table=main.t rows=2 kept_in=main.letters reason=bad times=31 total_rows=62",
+    ]
+    assert [line.split()[2] for line in lines] == [
+        f"batch={batch}" for batch in (0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430, 3030)
+    ]
+    assert len(caplog.records) == 3600  # the others are there at DEBUG
+
+
+def test_what_was_held_back_at_the_end_of_a_flood_is_said_with_what_happens_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Ticks()
+    log = LogRecorder(clock)
+    for batch in range(3):
+        log.record(DeadLettersKept({"stream": "s", "batch": batch}, "main.t", 2, "main.letters", "bad"))
+
+    clock.now += 10
+    log.record(CommitMade(7, 1, 0.5))
+    log.record(CommitMade(8, 1, 0.5))
+
+    assert [line.rpartition("reason=bad")[2] for line in told(caplog)] == ["", " times=3 total_rows=6"]
+
+
+def test_other_tables_and_streams_have_lines_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    log = LogRecorder(Ticks())
+
+    for table in ("main.t", "main.u"):
+        for stream in ("s", "r"):
+            log.record(DeadLettersKept({"stream": stream, "batch": 1}, table, 2, "main.letters", "bad"))
+
+    assert len(caplog.records) == 4
+
+
+def test_after_ten_quiet_minutes_it_is_news_again(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Ticks()
+    log = LogRecorder(clock)
+
+    for seconds in (0, 10, 599, 600, 1, 600):
+        clock.now += seconds
+        log.record(BatchFailed(BATCH, OSError("no")))
+
+    said = [line.rpartition('"')[2] for line in told(caplog)]
+    assert said == ["", " times=2", " times=3", "", " times=3"]  # the fifth was held back, and is counted
+
+
+def test_a_batch_that_fails_of_something_else_is_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = LogRecorder(Ticks())
+
+    for error in (OSError("no"), OSError("no"), OSError("other"), ValueError("no")):
+        log.record(BatchFailed(BATCH, error))
+
+    assert [line.partition("error=")[2] for line in caplog.messages] == [
+        '"OSError: no"',
+        '"OSError: other"',
+        '"ValueError: no"',
+    ]
+
+
+def test_who_heard_that_the_catalog_is_away_hears_that_it_is_back_and_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Ticks()
+    log = LogRecorder(clock)
+
+    log.record(CatalogAway("other", 1, 0.0, 120.0, CatalogUnavailable("away")))
+    log.record(CatalogAway("other", 2, 1.0, 120.0, CatalogUnavailable("away")))  # held back
+    log.record(CatalogBack("other", 3, 2.0))
+    assert [line.split()[0] for line in caplog.messages] == ["catalog_unavailable", "catalog_available"]
+    caplog.clear()
+    for _ in range(12):  # it comes and goes
+        log.record(CatalogAway("c", 1, 0.0, 120.0, CatalogUnavailable("away")))
+        log.record(CatalogBack("c", 2, 0.1))
+        clock.now += 1
+
+    assert [line.split()[0] for line in caplog.messages] == 2 * ["catalog_unavailable", "catalog_available"]
+    assert "times=11" in caplog.messages[2]
+
+
+def test_a_pipeline_that_begins_again_and_again_is_spaced_as_a_whole(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = LogRecorder(Ticks())
+
+    log.record(PipelineStarted("p"))
+    for _ in range(5):
+        log.record(PipelineRestarted("p", OSError("away")))
+        log.record(PipelineStarted("p"))
+
+    assert [line.split()[0] for line in caplog.messages] == [
+        "pipeline_started",
+        "pipeline_restarted",
+        "pipeline_started",
+    ]
+
+
+def test_a_log_recorder_pickles_and_has_said_nothing_in_the_other_process(caplog: pytest.LogCaptureFixture) -> None:
+    log = LogRecorder(Ticks())
+    log.record(BatchFailed(BATCH, OSError("no")))
+
+    pickle.loads(pickle.dumps(log)).record(BatchFailed(BATCH, OSError("no")))  # noqa: S301 # our own
+
+    assert len(caplog.records) == 2

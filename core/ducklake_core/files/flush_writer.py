@@ -7,7 +7,6 @@ chunks; of a sorted table each chunk is sorted by itself, since order is only ad
 
 from __future__ import annotations
 
-import logging
 from types import TracebackType
 from typing import Self
 
@@ -15,19 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.errors import UnsupportedType
+from ducklake_core.file_events import FileNotClosed
 from ducklake_core.files.delete_files import write_delete_file
 from ducklake_core.files.open_file import FileLayout, OpenFile, rows_per_group
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.partition_sort import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
-from ducklake_core.log_lines import log_event
 from ducklake_core.model import NewDeleteFile, SnapshotId
+from ducklake_core.observe import LOG_RECORDER
 from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.spec.paths import hide_password
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
-
-log = logging.getLogger(__name__)
 
 MAX_OPEN_FILES = 100
 _END = "end_snapshot"  # no inlined table can have a column of this name
@@ -55,7 +53,7 @@ class FlushWriter:
                 flushing.file.__exit__(kind, error, _)
             except Exception as error_at_end:  # noqa: BLE001 # must not hide the first error, nor keep others open
                 path = hide_password(flushing.file.full_path)
-                log_event(log, logging.WARNING, "file_not_closed", path=path, error=error_at_end)
+                LOG_RECORDER.record(FileNotClosed(path, error_at_end))
         self._written.__exit__(kind, error, _)
 
     def write(self, rows: pa.Table, row_ids: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:

@@ -6,7 +6,6 @@ Paths given to its methods are full ones, as the catalog composes them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +21,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from ducklake_core.errors import InvalidInput, UnreadableFile, UnwritableFile
-from ducklake_core.log_lines import log_event
+from ducklake_core.file_events import FileNotRemoved
+from ducklake_core.observe import LOG_RECORDER
 from ducklake_core.spec.paths import hide_password, same_storage
-
-log = logging.getLogger(__name__)
 
 # What pyarrow reaches by itself; everything else is asked of fsspec.
 _NATIVE = ("s3", "gs", "gcs", "hdfs", "abfs", "abfss")
@@ -170,7 +168,7 @@ class Storage:
                 self.remove(path)
         except Exception as error:  # noqa: BLE001 # it is removed after a failure, which must be the one to be seen
             if not isinstance(error.__cause__, FileNotFoundError):
-                log_event(log, logging.WARNING, "file_not_removed", path=hide_password(path), error=error)
+                LOG_RECORDER.record(FileNotRemoved(hide_password(path), error))
 
     def check_writable(self) -> None:
         """Write a tiny file at the root and remove it again; raise UnwritableFile when that cannot be done."""

@@ -141,7 +141,7 @@ def _run(loaded: LoadedJob, name: str, which: LetterFilter, output: Output, *, d
             rows = [{"table": again.table, **letter} for letter in again.find(lake, which).to_pylist()]
             output.show(FIELDS, [{key: row.get(key) for key in _LISTED} for row in rows], empty="no dead letters")
             return
-        start_logging(loaded.redactor)
+        start_logging(loaded.redactor, job.log)
         result = again.run(lake, which, lambda: make_job_session(job))
     fields = (Field("replayed", "replayed", is_number=True), Field("failed", "failed again", is_number=True))
     output.show(fields, [{"replayed": result.replayed, "failed": result.failed}])

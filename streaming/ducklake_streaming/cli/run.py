@@ -35,15 +35,20 @@ def run(
     Example: `ducklake-stream run job.toml`
     """
     from ducklake_core.errors import DuckLakeError  # noqa: PLC0415 # see the docstring of the package
+    from ducklake_core.observe import LOG_RECORDER  # noqa: PLC0415 # likewise
+    from ducklake_streaming.jobs.events import JobFailed  # noqa: PLC0415 # likewise
     from ducklake_streaming.jobs.exit_codes import exit_code_of, line_of_error  # noqa: PLC0415 # likewise
     from ducklake_streaming.jobs.job_file import load_job  # noqa: PLC0415 # likewise
     from ducklake_streaming.jobs.job_logs import start_logging  # noqa: PLC0415 # likewise
     from ducklake_streaming.jobs.runner import run_job  # noqa: PLC0415 # it imports Spark
 
     loaded = load_job(file)
-    start_logging(loaded.redactor, verbose=verbose, log_file=log_file)
+    start_logging(loaded.redactor, loaded.job.log, verbose=verbose, log_file=log_file)
     try:
         code = run_job(loaded)
     except DuckLakeError as error:
-        raise CommandError(loaded.redactor.redact(line_of_error(error)), ExitCode(exit_code_of(error))) from error
+        if loaded.job.log.format == "text":
+            raise CommandError(loaded.redactor.redact(line_of_error(error)), ExitCode(exit_code_of(error))) from error
+        code = exit_code_of(error)
+        LOG_RECORDER.record(JobFailed(code, error))
     raise typer.Exit(code)

@@ -22,6 +22,7 @@ from ducklake_streaming.jobs.connector import check_connector
 from ducklake_streaming.jobs.folders import check_folder, check_readable, is_local
 from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.job_lake import open_job_lake
+from ducklake_streaming.jobs.job_tracing import require_sdk
 from ducklake_streaming.jobs.settings import (
     CatalogSettings,
     DuckLakeInput,
@@ -64,6 +65,8 @@ def _checks(loaded: LoadedJob) -> Iterator[tuple[str, Check]]:
     yield "jars", partial(check_connector, job)
     yield "catalog", partial(_catalog, job.catalog)
     yield "data path", partial(_data_path, job.catalog)
+    if job.tracing is not None:
+        yield "tracing", lambda: f"OpenTelemetry {require_sdk()}"
     for name, pipeline in job.pipeline.items():
         yield f"{name}: checkpoint", partial(_checkpoint, pipeline.checkpoint)
         yield from ((f"{name}: {what}", check) for what, check in _input_checks(job, pipeline))

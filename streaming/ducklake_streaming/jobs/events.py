@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ducklake_core.log_lines import is_worth_saying
-from ducklake_streaming.jobs.exit_codes import ExitCode, line_of_error
+from ducklake_streaming.jobs.exit_codes import ExitCode, find_own_error, line_of_error
 from ducklake_streaming.kafka.events import StreamingEvent
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineStarted(StreamingEvent):
-    """The query of a pipeline runs."""
-
-    line = "pipeline_started"
-    pipeline: str
+def facts_of_error(error: BaseException) -> dict[str, object]:
+    """Return what a line says of an error that Spark may have wrapped."""
+    return {"error": line_of_error(error), "error_type": type(find_own_error(error) or error).__name__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,10 @@ class PipelineEnded(StreamingEvent):
 
 @dataclass(frozen=True, slots=True)
 class PipelineFailed(StreamingEvent):
-    """A pipeline has failed. Its line has no stack, which is shown at DEBUG."""
+    """A pipeline has failed. Its line has no stack, which is shown at DEBUG.
+
+    To do: read the error: [troubleshooting](troubleshooting.md); `exit_code` tells whether a restart can help.
+    """
 
     line = "pipeline_failed"
     level = logging.ERROR
@@ -39,7 +39,7 @@ class PipelineFailed(StreamingEvent):
     error: BaseException
 
     def facts(self) -> Mapping[str, object]:
-        return {"pipeline": self.pipeline, "exit_code": int(self.code), "error": line_of_error(self.error)}
+        return {"pipeline": self.pipeline, "exit_code": int(self.code), **facts_of_error(self.error)}
 
     def traceback_of(self) -> BaseException | None:
         return self.error if self.logger.isEnabledFor(logging.DEBUG) else None
@@ -47,10 +47,16 @@ class PipelineFailed(StreamingEvent):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRestarted(StreamingEvent):
-    """The query of a pipeline failed because no broker answered, and begins again from its checkpoint."""
+    """The query of a pipeline failed of what passes by itself, such as a broker that is away.
+
+    It begins again from its checkpoint.
+
+    To do: see that the brokers run; if it goes on for long, look at the reason.
+    """
 
     line = "pipeline_restarted"
     level = logging.WARNING
+    repeats_by = ("pipeline",)
     pipeline: str
     reason: BaseException
 
@@ -82,6 +88,15 @@ class ChangesRead(StreamingEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineStarted(StreamingEvent):
+    """The query of a pipeline runs."""
+
+    line = "pipeline_started"
+    ends = PipelineRestarted
+    pipeline: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobStopping(StreamingEvent):
     """A job is about to end: its pipelines finish the batch that they are in. `reason`: a signal or a pipeline."""
 
@@ -99,6 +114,22 @@ class JobEnded(StreamingEvent):
 
     def facts(self) -> Mapping[str, object]:
         return {"exit_code": int(self.code), **({"failed": ",".join(self.failed)} if self.failed else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed(StreamingEvent):
+    """A job has failed as a whole: it could not begin. Only a log in JSON has it; else it is the command's own message.
+
+    To do: read the error: [troubleshooting](troubleshooting.md).
+    """
+
+    line = "job_failed"
+    level = logging.ERROR
+    code: ExitCode
+    error: BaseException
+
+    def facts(self) -> Mapping[str, object]:
+        return {"exit_code": int(self.code), **facts_of_error(self.error)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +158,8 @@ class MaintenanceFailed(StreamingEvent):
     """A run of maintenance beside the pipelines has failed, or a part of it, so many times in a row.
 
     Another run comes `next_seconds` later. It is said at first, and then ever less often.
+
+    To do: read the reason: [keep a lake fast](keep-a-lake-fast.md); pipelines go on meanwhile.
     """
 
     line = "maintenance_failed"

@@ -44,7 +44,8 @@ def _reason(error: BaseException) -> str:
 def spark_settings(job: Job) -> dict[str, str]:
     """Return the settings of a job's session: those of the file win."""
     given = job.spark.settings
-    options = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} {given.get(_JVM_OPTIONS, '')}".strip()
+    log = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Dducklake.log.format={job.log.format}"
+    options = f"{log} {given.get(_JVM_OPTIONS, '')}".strip()
     return {
         "spark.ui.showConsoleProgress": "false",  # a job's output is lines
         **given,

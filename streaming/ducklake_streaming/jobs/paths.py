@@ -15,7 +15,7 @@ from ducklake_core.settings import catalog_in
 
 # Keys whose texts are paths; `*` is any name.
 PATHS = (
-    *("catalog.data_path", "spark.jars", "pipeline.*.checkpoint"),
+    *("catalog.data_path", "spark.jars", "log.file", "pipeline.*.checkpoint"),
     *("metrics.certificate", "metrics.key", "metrics.client_ca"),
     *("pipeline.*.input.path", "pipeline.*.input.schema_file", "pipeline.*.input.registry_options.ca_file"),
     *("pipeline.*.input.data_path", "pipeline.*.input.schema_tracking_location"),

@@ -21,6 +21,7 @@ from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.job_lake import open_job_lake
 from ducklake_streaming.jobs.job_metrics import JobMetrics
 from ducklake_streaming.jobs.job_session import make_job_session
+from ducklake_streaming.jobs.job_tracing import begin_tracing
 from ducklake_streaming.jobs.maintainer import Maintainer
 from ducklake_streaming.jobs.settings import CatalogSettings
 from ducklake_streaming.jobs.supervisor import Supervisor
@@ -35,8 +36,9 @@ def run_job(loaded: LoadedJob, recorder: Recorder | None = None, clock: Clock = 
     SIGTERM and SIGINT end it after the batches that run, a second one at once. Raises what keeps it from beginning:
     InvalidInput, or what opening the lake raises. What makes a pipeline fail is recorded, and decides the code.
     """
-    job, recorder = loaded.job, Recorders(recorder or LOG_RECORDER)
+    job = loaded.job
     with flag_of_signals() as flag, ExitStack() as stack:
+        recorder = Recorders(recorder or LOG_RECORDER, *begin_tracing(loaded, stack))
         metrics = JobMetrics.of(loaded, recorder, stack)
         recorder = Recorders(recorder, metrics.lake_recorder)
         await_catalog(job.catalog, flag, recorder)

@@ -16,11 +16,13 @@ from ducklake_sinks.routes import route_key
 from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, Input, KafkaInput, RateInput
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.literal_secrets import literal_password_of_catalog
+from ducklake_streaming.jobs.log_settings import LogSettings
 from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
 from ducklake_streaming.jobs.metrics_settings import MetricsSettings
 from ducklake_streaming.jobs.sink_settings import RouteExpression, SinkSettings
 from ducklake_streaming.jobs.spark_settings import AppName, Master, SparkOptions
 from ducklake_streaming.jobs.sql_texts import Query
+from ducklake_streaming.jobs.tracing_settings import TracingSettings
 from ducklake_streaming.jobs.values import Trigger, TriggerSetting, one_of
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Job",
     "JobOptions",
     "KafkaInput",
+    "LogSettings",
     "MaintenanceSettings",
     "MetricsSettings",
     "Pipeline",
@@ -38,6 +41,7 @@ __all__ = [
     "RouteExpression",
     "SinkSettings",
     "SparkSettings",
+    "TracingSettings",
     "Transform",
     "TriggerSetting",
 ]
@@ -142,6 +146,8 @@ class Job(Keys):
     catalog: CatalogSettings = setting("the lake that every pipeline writes to, by its url")
     spark: SparkSettings = setting("how Spark is started", default=SparkSettings())
     job: JobOptions = setting("the process", default=JobOptions())
+    log: LogSettings = setting("what it says of itself", default=LogSettings())
+    tracing: TracingSettings | None = setting("where spans of its batches go", default=None)
     maintenance: MaintenanceSettings | None = setting("what keeps the lake fast meanwhile", default=None)
     metrics: MetricsSettings | None = setting("where Prometheus and probes may ask", default=None)
     pipeline: Mapping[Text, Pipeline] = setting("what runs: a table [pipeline.NAME] for each pipeline")

@@ -20,13 +20,16 @@ class StreamingEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class BrokerAway(StreamingEvent):
-    """No broker answers, and they are waited for: told when that begins, and every few seconds.
+    """No broker answers, and they are waited for: told when that begins, and then ever less often.
 
     `seconds`: for how long so far, of `timeout_seconds` at most.
+
+    To do: see that the brokers run and can be reached from the driver; nothing is lost meanwhile.
     """
 
     line = "broker_unavailable"
     level = logging.WARNING
+    repeats_by = ("stream", "servers")
     stream: str
     servers: str
     seconds: float
@@ -45,10 +48,14 @@ class BrokerAway(StreamingEvent):
 
 @dataclass(frozen=True, slots=True)
 class BrokerBack(StreamingEvent):
-    """A broker answers again, after so many seconds: told to those who heard that it was away."""
+    """A broker answers again, after so many seconds: told to those who heard that it was away.
+
+    To do: nothing; it was waited for.
+    """
 
     line = "broker_available"
     level = logging.WARNING
+    ends = BrokerAway
     stream: str
     servers: str
     seconds: float
@@ -63,10 +70,14 @@ class RecordsMissing(StreamingEvent):
 
     `records`: how many, as far as offsets tell; None where nobody can know. `wanted`: the offset to read next;
     `earliest` and `latest`: the first one that is there, and the end of the partition.
+
+    To do: find why they are gone: see [when records are gone](run-a-job.md#when-records-are-gone).
     """
 
     line = "records_missing"
     level = logging.WARNING
+    repeats_by = ("stream", "topic", "partition")
+    summed = ("records",)
     stream: str
     topic: str
     partition: int
@@ -83,7 +94,10 @@ class RecordsMissing(StreamingEvent):
 
 @dataclass(frozen=True, slots=True)
 class ClusterNotWatched(StreamingEvent):
-    """Spark can log in to the cluster and we cannot: nobody waits for a broker or counts what is missing."""
+    """Spark can log in to the cluster and we cannot: nobody waits for a broker or counts what is missing.
+
+    To do: nothing, or log in another way: see [a secured cluster](run-a-job.md#a-secured-cluster).
+    """
 
     line = "cluster_not_watched"
     level = logging.WARNING

@@ -22,6 +22,8 @@ class PollFailed(StreamingEvent):
     """Numbers of the catalog, of Kafka or of the JVM could not be read, so many times in a row; the last ones stand.
 
     It is said at first, and then ever less often.
+
+    To do: see that what `poller` names can be reached from the driver; batches do not wait for it.
     """
 
     line = "poll_failed"
@@ -31,3 +33,39 @@ class PollFailed(StreamingEvent):
 
     def severity(self) -> int:
         return logging.WARNING if is_worth_saying(self.times) else logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressNotCounted(StreamingEvent):
+    """Spark told of a query's progress in a form that is not known: metrics of that query stand still.
+
+    To do: see whether this version of Spark is one that we support.
+    """
+
+    line = "progress_not_counted"
+    level = logging.ERROR
+    repeats_by = ()
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed(StreamingEvent):
+    """A connection to the server of metrics has ended by an error: its client went away, or was too slow."""
+
+    line = "metrics_request_failed"
+    level = logging.DEBUG
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFailed(StreamingEvent):
+    """The server of metrics could not make an answer; the client was told so.
+
+    To do: report it with the error; batches are not touched.
+    """
+
+    line = "metrics_answer_failed"
+    level = logging.ERROR
+    repeats_by = ("path",)
+    path: str
+    error: BaseException

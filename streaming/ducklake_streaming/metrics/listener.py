@@ -6,7 +6,6 @@ Python's own listener asks the JVM about a hundred questions for each batch; thi
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,10 +14,9 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ducklake_core.log_lines import RepeatedFailures
+from ducklake_core.observe import LOG_RECORDER
+from ducklake_streaming.metrics.events import ProgressNotCounted
 from ducklake_streaming.metrics.progress import ProgressCounter
-
-log = logging.getLogger(__name__)
 
 
 class QueryListener(StreamingQueryListener):
@@ -48,7 +46,6 @@ class _JavaListener:
 
     def __init__(self, counter: ProgressCounter) -> None:
         self._counter = counter
-        self._failures = RepeatedFailures(log, "progress_not_counted")
 
     def onQueryStarted(self, event: JavaObject) -> None:  # noqa: N802 # Java's name
         self._hear(self._counter.started, event)
@@ -66,7 +63,7 @@ class _JavaListener:
         try:
             count(json.loads(event.json()))
         except (Py4JError, LookupError, TypeError, ValueError) as error:  # Spark may tell it otherwise one day
-            self._failures.add(error)
+            LOG_RECORDER.record(ProgressNotCounted(error))
 
     class Java:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)

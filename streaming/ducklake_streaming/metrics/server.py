@@ -7,7 +7,6 @@ one that sends or reads nothing is cut off.
 from __future__ import annotations
 
 import errno
-import logging
 import socket
 import ssl
 import sys
@@ -22,10 +21,9 @@ from urllib.parse import urlsplit
 
 from ducklake_core.clock import SYSTEM_CLOCK
 from ducklake_core.errors import InvalidInput
-from ducklake_core.log_lines import log_event
+from ducklake_core.observe import LOG_RECORDER
 from ducklake_streaming.metrics.answers import TEXT, Answer, MakeAnswer
-
-log = logging.getLogger(__name__)
+from ducklake_streaming.metrics.events import AnswerFailed, RequestFailed
 
 MAX_CONNECTIONS = 16
 DEADLINE_SECONDS = 10.0  # of a connection, from its beginning to its end
@@ -186,7 +184,7 @@ class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 # Any: as the library has it
         """Say at DEBUG what happened to a connection: a client that goes away is none of the operator's concern."""
         error = sys.exception() or OSError("unknown")
-        log_event(log, logging.DEBUG, "metrics_request_failed", error=error)
+        LOG_RECORDER.record(RequestFailed(error))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -221,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return make()
         except Exception as error:  # noqa: BLE001 # whatever it is, the client is answered and the server goes on
-            log_event(log, logging.ERROR, "metrics_answer_failed", path=urlsplit(self.path).path, error=error)
+            LOG_RECORDER.record(AnswerFailed(urlsplit(self.path).path, error))
             return Answer(b"this answer could not be made: see the log\n", TEXT, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 # the library's name
