@@ -240,8 +240,8 @@ class MaintenanceNotRecorded(Event):
 class CatalogAway(Event):
     """The catalog cannot be reached, and is waited for: told when that begins, and then ever less often.
 
-    `seconds`: for how long so far, of `timeout_seconds` at most. `is_new`: the first time of
-    this outage.
+    `seconds`: for how long so far, of `timeout_seconds` at most. `is_new`: it is said for the
+    first time of this outage.
 
     To do: see that the database runs and can be reached from the driver; nothing is lost meanwhile.
     """

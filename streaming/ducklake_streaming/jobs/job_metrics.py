@@ -11,9 +11,11 @@ from pyspark.sql import SparkSession
 from ducklake_core import Lake
 from ducklake_core.observe import NO_RECORDER, Recorder
 from ducklake_core.spec.names import join_table_name, split_table_name
+from ducklake_streaming.jobs.checkpoint import Checkpoint
 from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.metrics_settings import MetricsSettings
 from ducklake_streaming.jobs.settings import DuckLakeInput, Job, KafkaInput
+from ducklake_streaming.kafka.places import Offsets
 from ducklake_streaming.metrics import declared as m
 from ducklake_streaming.metrics.exporter import JVM_SECONDS, PATIENCE_SECONDS, Exporter
 from ducklake_streaming.metrics.jvm import JvmPoll
@@ -69,6 +71,7 @@ class JobMetrics:
         if exporter is None or job is None or job.metrics is None:
             return
         numbers = exporter.numbers
+        numbers.set(m.CATALOG_UP, 1)  # it was waited for before Spark started
         stack.callback(exporter.stop_watching)
         exporter.listen_to(spark)
         if job.metrics.poll:
@@ -76,7 +79,7 @@ class JobMetrics:
             exporter.poll("catalog", job.metrics.every.total_seconds(), exporter.page.hears_lake(lake), lake.close)
         kafka = {name: one.input for name, one in job.pipeline.items() if isinstance(one.input, KafkaInput)}
         if kafka:
-            lags = KafkaLagPoll(kafka, exporter.progress.offsets_of, numbers)
+            lags = KafkaLagPoll(kafka, partial(self._offsets_of, spark), numbers)
             exporter.poll("kafka", LAG_SECONDS, exporter.page.hears_lags(lags, numbers))
         for name, one in job.pipeline.items():
             if isinstance(one.input, DuckLakeInput) and not one.input.reads_change_feed:
@@ -84,6 +87,13 @@ class JobMetrics:
         exporter.poll("jvm", JVM_SECONDS, JvmPoll(spark, numbers))
         if job.maintenance is not None:
             numbers.set(m.MAINTENANCE_EVERY, job.maintenance.every.total_seconds())
+
+    def _offsets_of(self, spark: SparkSession, name: str) -> Offsets:
+        """Return what a pipeline reads next: as its query has told, and before that as its checkpoint has it."""
+        if self.exporter is None or self.job is None:
+            return {}
+        told = self.exporter.progress.offsets_of(name)
+        return told or Checkpoint(spark, self.job.pipeline[name].checkpoint).next_offsets()
 
 
 NO_METRICS = JobMetrics()
