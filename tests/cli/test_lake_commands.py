@@ -301,7 +301,9 @@ def test_status_shows_everything_of_a_lake(lake: Lake, shown: Shown) -> None:
     wanted = {"rows": 296, "files": 1, "small_files": 1, "deleted_rows": 5, "inlined_rows": 1}
     assert {key: orders[key] for key in wanted} == wanted
     assert orders["inlined_bytes"] > 0 <= orders["inlined_age_seconds"]
-    for words in ("Streams", "Tables", "Consumers of changes", "Dead letters", "main.dead", "silver"):
+    [newest, *_] = [row for row in found if row["kind"] == "snapshot"]
+    assert (newest["snapshot"], newest["stream"], newest["offsets"]) == (head, "orders", "orders 0:0")
+    for words in ("Streams", "Tables", "Consumers of changes", "Dead letters", "main.dead", "silver", "orders 0:0"):
         assert words in screen
     assert [row["small_files"] for row in shown.json("status", "--small-file", "1") if "small_files" in row] == [0, 0]
 
@@ -329,7 +331,7 @@ def test_status_of_a_lake_without_a_sink_makes_no_ledger(catalog: Catalog, oracl
 
     found = shown.json("status", "--catalog", catalog.attach)
 
-    assert [row["kind"] for row in found] == ["lake", "table"]
+    assert [row["kind"] for row in found] == ["lake", "table", "snapshot", "snapshot"]
     assert found[1]["rows"] == 1000
     assert shown.json("read", "t", "--catalog", catalog.attach, "--where", "i = 7") == [{"i": 7}]
     assert catalog.dump() == before
@@ -346,7 +348,7 @@ def test_a_role_that_may_only_read_sees_the_status(catalog: PostgresCatalog, lak
 
     found = shown.json("status", "--catalog", url)
 
-    assert {row["kind"] for row in found} == {"lake", "stream", "table"}
+    assert {row["kind"] for row in found} == {"lake", "stream", "table", "snapshot"}
     assert "onlooker@" in found[0]["catalog"]
     shown.run("flush", "orders", "--catalog", url)
     assert (shown.code, "permission denied" in shown.err) == (2, True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ducklake_streaming.overview import consumers, streams
+from ducklake_streaming.overview import consumers, snapshots, streams
 from ducklake_streaming.overview.fields import Field, Row
 from ducklake_streaming.overview.maintenance_runs import RUN_FIELDS, run_row
-from ducklake_streaming.overview.streams import StreamFacts, read_streams
+from ducklake_streaming.overview.streams import StreamFacts, read_recent
 from ducklake_streaming.overview.values import shown_age, shown_count, shown_size, shown_time
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ Found = TypeVar("Found")
 # What every table of dead letters has had from the beginning.
 _DEAD_LETTER_COLUMNS = ("stream", "batch_id", "table_name", "reason", "row", "quarantined_at")
 _RUNS = 10  # of maintenance: a run of all operations, and a few tables
+_SNAPSHOTS = 10
 LAKE_FIELDS = (
     Field("catalog", "lake"),
     Field("data_path", "files under"),
@@ -75,7 +76,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
-    """A lake at one moment: itself, its streams, tables, consumers, dead letters and last maintenance.
+    """A lake at one moment: itself, its streams, tables, consumers, last snapshots, dead letters and last maintenance.
 
     The rows are what is shown; the others are the values that they were made of, for who counts.
     """
@@ -96,21 +97,24 @@ def read_state(
     `ask` is given each question and its name: who measures how long they take passes one in.
     """
     totals = ask("totals", lambda: lake.totals(small_file_bytes))
-    found = ask("streams", lambda: tuple(read_streams(lake)))
+    found, newest = ask("streams", lambda: read_recent(lake))
     kept = ask("dead_letters", lambda: lake.tables_with_columns(_DEAD_LETTER_COLUMNS))
     dead_letters = [{"table": one.name, "rows": one.rows} for one in totals.tables if one.table_id in kept]
     known = ask("consumers", lambda: tuple(lake.consumers()))
     done = ask("runs", lambda: tuple(lake.maintenance_runs(max_runs)))
     readers = consumers.consumer_rows(known, totals, now)
     runs = [run_row(run) for run in done[:_RUNS]]
+    names: dict[int, str] = {one.table_id: one.name for one in totals.tables}
+    recent = [snapshots.recent_row(one, names, now) for one in newest[: -_SNAPSHOTS - 1 : -1]]
     sections = (
         Section("stream", "Streams", streams.FIELDS, [one.row(now) for one in found], "none has written to this lake"),
         Section("table", "Tables", TABLE_FIELDS, [_table_row(one, now) for one in totals.tables], "none"),
         Section("consumer", "Consumers of changes", consumers.FIELDS, readers, "none"),
         Section("dead_letters", "Dead letters", DEAD_LETTER_FIELDS, dead_letters, "no table for them"),
         Section("maintenance", "Last maintenance", RUN_FIELDS, runs, "none was recorded"),
+        Section("snapshot", "Recent snapshots", snapshots.RECENT_FIELDS, recent, "none"),
     )
-    return LakeState(_lake_row(lake, totals, now), sections, found, totals, known, done)
+    return LakeState(_lake_row(lake, totals, now), sections, tuple(found), totals, known, done)
 
 
 def json_rows(state: LakeState) -> Iterator[Row]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ducklake_streaming.kafka.places import offsets_of_source
 from ducklake_streaming.overview.fields import Field, Row
-from ducklake_streaming.overview.values import shown_age, shown_time
+from ducklake_streaming.overview.values import shown_age, shown_count, shown_time
 
 if TYPE_CHECKING:
     from ducklake_core import Snapshot
@@ -23,6 +24,34 @@ FIELDS = (
     Field("author", "author"),
     Field("message", "message"),
 )
+
+
+RECENT_FIELDS = (
+    Field("snapshot", "snapshot", shown_count, is_number=True),
+    Field("age_seconds", "age", shown_age, is_number=True),
+    Field("changes", "changes", ", ".join),
+    Field("stream", "stream"),
+    Field("batch_id", "batch", is_number=True),
+    Field("offsets", "up to these offsets of Kafka"),
+)
+
+
+def recent_row(snapshot: Snapshot, names: Mapping[int, str], now: datetime) -> Row:
+    """Return what is shown of one of the newest snapshots, with the offsets of Kafka that it ends at."""
+    row = snapshot_row(snapshot, names, now)
+    return {**row, "offsets": offsets_text(told_by_sink(snapshot.extra_info).get("offsets"))}
+
+
+def offsets_text(told: object) -> str | None:
+    """Return where the sources of a batch end: `orders 0:120 1:97`; None where none of them is Kafka.
+
+    `told`: as the sink has it of Spark, one of each source. An offset is the first that is not in the snapshot.
+    """
+    ends = [one for source in (told if isinstance(told, list) else ()) for one in offsets_of_source(source).items()]
+    topics: dict[str, list[str]] = {}
+    for (topic, partition), end in sorted(ends):
+        topics.setdefault(topic, []).append(f"{partition}:{end}")
+    return ", ".join(f"{topic} {' '.join(parts)}" for topic, parts in topics.items()) or None
 
 
 def snapshot_row(snapshot: Snapshot, names: Mapping[int, str], now: datetime) -> Row:

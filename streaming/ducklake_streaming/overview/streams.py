@@ -12,7 +12,7 @@ from ducklake_streaming.overview.snapshots import told_by_sink
 from ducklake_streaming.overview.values import shown_age, shown_count, shown_rate
 
 if TYPE_CHECKING:
-    from ducklake_core import Lake, LedgerEntry
+    from ducklake_core import Lake, LedgerEntry, Snapshot
 
 FIELDS = (
     Field("stream", "stream"),
@@ -23,6 +23,7 @@ FIELDS = (
     Field("rows_per_second", "rows/s", shown_rate, is_number=True),
 )
 _RECENT_SNAPSHOTS = 500
+_SHOWN_SNAPSHOTS = 12  # where there is no stream to ask of more
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,20 @@ class StreamFacts:
 
 def read_streams(lake: Lake) -> list[StreamFacts]:
     """Return all streams. Rates and offsets are known of those that have written one of the newest snapshots."""
+    return read_recent(lake)[0]
+
+
+def read_recent(lake: Lake) -> tuple[list[StreamFacts], list[Snapshot]]:
+    """Return all streams, and the newest snapshots, the last one at the end."""
     entries = lake.ledger_entries()
+    snapshots = lake.snapshots(limit=_RECENT_SNAPSHOTS if entries else _SHOWN_SNAPSHOTS)
     told: dict[object, list[tuple[datetime, object]]] = {}
-    for snapshot in lake.snapshots(limit=_RECENT_SNAPSHOTS) if entries else ():
+    for snapshot in snapshots:
         facts = told_by_sink(snapshot.extra_info)
         told.setdefault(facts.get("stream"), []).append((snapshot.snapshot_time, facts.get("offsets")))
     found = [(entry, told.get(entry.stream, [])) for entry in entries]
-    return [StreamFacts(entry, tuple(time for time, _ in of), of[-1][1] if of else None) for entry, of in found]
+    streams = [StreamFacts(entry, tuple(time for time, _ in of), of[-1][1] if of else None) for entry, of in found]
+    return streams, list(snapshots)
 
 
 def rate_of(rows: int, times: Sequence[datetime], now: datetime) -> float | None:
