@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.fixtures.pulls",
     "tests.fixtures.lives",
     "tests.fixtures.other_database",
+    "tests.fixtures.browser",
 ]
 
 # Time limits belong to pytest-timeout: a step that starts DuckDB or PostgreSQL is slow the first time only.

@@ -1,5 +1,6 @@
 """A job with [metrics], as a user runs it: its numbers while it runs, with bad records, and after a pipeline fails."""
 
+import json
 import signal
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
@@ -10,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ducklake_core import Lake
 from ducklake_streaming.metrics import declared as m
+from tests.fixtures.browser import Tab
 from tests.fixtures.jobs import JobFolder, JobProcess
 from tests.fixtures.kafka import Kafka, Record
 
@@ -52,7 +54,7 @@ class Scraper:
         self.process.wait_for(condition)
 
 
-def test_metrics_of_a_job_tell_what_it_does_and_that_it_fails(kafka: Kafka, job_folder: JobFolder) -> None:
+def test_metrics_of_a_job_tell_what_it_does_and_that_it_fails(kafka: Kafka, job_folder: JobFolder, tab: Tab) -> None:
     topic = kafka.create_topic(PARTITIONS)
     silver = {"kind": "ducklake", "table": "main.orders", "read_change_feed": True, "consumer_id": "silver"}
     kept = {"on_bad_row": "quarantine", "job": "${env:SECRET}"}
@@ -80,7 +82,7 @@ def test_metrics_of_a_job_tell_what_it_does_and_that_it_fails(kafka: Kafka, job_
     _see_kafka(scraper, topic)
     _see_lake(scraper)
     _see_that_all_are_told(scraper)
-    for path in ("/metrics", "/livez", "/nowhere"):
+    for path in ("/metrics", "/livez", "/nowhere", "/", "/facts.json"):
         assert PASSWORD not in scraper.ask(path)[1]
 
     # The ledger is set back: the next batch must fail, and the other pipeline goes on.
@@ -94,6 +96,7 @@ def test_metrics_of_a_job_tell_what_it_does_and_that_it_fails(kafka: Kafka, job_
     assert (status, why.startswith("pipeline 'orders' has failed: ")) == (503, True)
     assert scraper.value(m.SINK_BATCHES, pipeline="orders", outcome="failed") == 1
     assert scraper.value(m.SINK_RUNNING, pipeline="silver") == 1
+    _see_page(scraper, tab)
 
     process.signal(signal.SIGTERM)
     assert process.wait() == 3
@@ -121,6 +124,20 @@ def _see_lake(scraper: Scraper) -> None:
     scraper.wait(lambda: scraper.value(m.MAINTENANCE_RUNS, operation="merge", outcome="done"))
     assert scraper.value(m.MAINTENANCE_EVERY) == 2
     assert scraper.value(m.CATALOG_UP) == 1
+
+
+def _see_page(scraper: Scraper, tab: Tab) -> None:
+    """See in a browser that one pipeline has failed and why, that the other runs, and what there is beside them."""
+    tab.open(f"http://{scraper.place}/")
+    states = "[...document.querySelectorAll('article > header')].map(one => one.innerText).sort().join('; ')"
+    errors = "[...document.querySelectorAll('article .notice.bad')].map(one => one.innerText).join('; ')"
+    assert tab.evaluate(states) == "orders\nfailed; silver\nrunning"
+    assert "the ledger" in tab.evaluate(errors)
+    for words in ("records behind Kafka", "the value is no UTF-8", "main.silver", "merge", "batch_failed"):
+        assert words in tab.text
+    flushes = json.loads(scraper.ask("/facts.json")[1])["rows"]["flush"]
+    assert sum(one["rows"] for one in flushes if one["table"] == "main.orders") == GOOD  # each was heard once
+    assert (tab.dialogs, tab.errors) == ([], [])
 
 
 def _see_that_all_are_told(scraper: Scraper) -> None:

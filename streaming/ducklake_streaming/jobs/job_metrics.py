@@ -50,6 +50,7 @@ class JobMetrics:
         _name_tables(exporter, loaded.job)
         for name in loaded.job.pipeline:
             exporter.health.expect(name)
+            exporter.page.run.expect(name)
         exporter.start()
         return cls(loaded.job, exporter)
 
@@ -75,10 +76,11 @@ class JobMetrics:
         exporter.listen_to(spark)
         if job.metrics.poll:
             lake = LakePoll(partial(_open_lake, job), numbers)
-            exporter.poll("catalog", job.metrics.every.total_seconds(), lake, lake.close)
+            exporter.poll("catalog", job.metrics.every.total_seconds(), exporter.page.hears_lake(lake), lake.close)
         kafka = {name: one.input for name, one in job.pipeline.items() if isinstance(one.input, KafkaInput)}
         if kafka:
-            exporter.poll("kafka", LAG_SECONDS, KafkaLagPoll(kafka, partial(self._offsets_of, spark), numbers))
+            lags = KafkaLagPoll(kafka, partial(self._offsets_of, spark), numbers)
+            exporter.poll("kafka", LAG_SECONDS, exporter.page.hears_lags(lags, numbers))
         for name, one in job.pipeline.items():
             if isinstance(one.input, DuckLakeInput) and not one.input.reads_change_feed:
                 exporter.progress.count_as_inserts(name)

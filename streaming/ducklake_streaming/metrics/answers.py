@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
@@ -17,6 +17,7 @@ class Answer:
     body: bytes
     content_type: str = TEXT
     status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)  # beside those that every answer has
 
 
 MakeAnswer: TypeAlias = Callable[[], Answer]

@@ -24,6 +24,7 @@ from ducklake_streaming.metrics.progress import ProgressCounter
 from ducklake_streaming.metrics.recorder import LakeRecorder, PipelineRecorder
 from ducklake_streaming.metrics.registry import MAX_TABLES, Numbers
 from ducklake_streaming.metrics.server import Address, MetricsServer
+from ducklake_streaming.metrics.status_page import StatusPage
 from ducklake_streaming.stopping import JVM_GONE
 
 PATIENCE_SECONDS = 5.0  # of a poll with a catalog that is away: the next one comes soon
@@ -48,10 +49,12 @@ class Exporter:
     ) -> None:
         self.numbers = Numbers(max_tables)
         self.health = Health(self.numbers, stuck_seconds, clock)
+        self.page = StatusPage(clock.now, redact)
         self.routes: dict[str, MakeAnswer] = {
             "/metrics": lambda: Answer(self.numbers.text(), METRICS_TEXT),
             "/livez": self.health.livez,
             "/readyz": self.health.readyz,
+            **self.page.routes(),
         }
         self._recorder = recorder
         self._clock = clock
@@ -77,14 +80,14 @@ class Exporter:
 
     def lake_recorder(self) -> Recorder:
         """Return who counts what happens to the lake beside the pipelines."""
-        return LakeRecorder(self.numbers)
+        return Recorders(LakeRecorder(self.numbers), self.page.run)
 
     def pipeline_recorder(self, name: str, trigger_seconds: float = 0.0, state: State = State.STARTING) -> Recorder:
         """Make a pipeline known, and return who counts what happens to it. Its query has its name, or none."""
         self._pipelines.add(name)
         self.health.expect(name, trigger_seconds, state)
         self.numbers.set(m.SINK_TRIGGER, trigger_seconds, name)
-        return Recorders(PipelineRecorder(self.numbers, name, self._clock), self.health)
+        return Recorders(PipelineRecorder(self.numbers, name, self._clock), self.health, self.page.run.recorder(name))
 
     def listen_to(self, spark: SparkSession) -> None:
         """Count the progress of queries."""

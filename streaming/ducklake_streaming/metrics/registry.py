@@ -84,6 +84,11 @@ class Numbers(Collector):
         with self._lock:
             return self._values[metric].get(labels)
 
+    def series(self, metric: Metric) -> Series:
+        """Return all series of a counter or gauge."""
+        with self._lock:
+            return dict(self._values[metric])
+
     def collect(self) -> Iterator[Family]:
         """Yield the counters and gauges that have been told; prometheus_client calls this at a scrape."""
         with self._lock:

@@ -206,6 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.server.redact(answer.body.decode(errors="replace")).encode()
         self.send_response(answer.status)
         headers = {"Content-Type": answer.content_type, "Content-Length": str(len(body)), **_SAFE_HEADERS}
+        headers |= answer.headers
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
@@ -232,6 +233,5 @@ _SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
-    # A page may have its style and script within it, and asks nobody but us.
-    "Content-Security-Policy": "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # the page for people has its own
 }

@@ -57,7 +57,7 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     exporter.listen_to(spark)
     if poll:
         lake = LakePoll(partial(_open_lake, options), exporter.numbers)
-        exporter.poll("catalog", rest, lake, lake.close)
+        exporter.poll("catalog", rest, exporter.page.hears_lake(lake), lake.close)
     exporter.poll("jvm", JVM_SECONDS, JvmPoll(spark, exporter.numbers))
     return exporter.start()
 
