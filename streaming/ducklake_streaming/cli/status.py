@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -35,7 +35,8 @@ def status(
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds from one look to the next, with --watch.")] = 2.0,
     small_file: Annotated[str, typer.Option(help="Files below this are small.")] = "16MB",
     job: Annotated[
-        Path | None, typer.Option(help="A job file: the lake is its lake, and lag in Kafka is shown.")
+        Path | None,
+        typer.Option(help="A job file: the lake is its lake; lag in Kafka and what its process does are shown."),
     ] = None,
 ) -> None:
     """Show what a lake holds and what its streams do: last batches, inlined rows, files, snapshots, who is behind.
@@ -74,10 +75,18 @@ def _read(lake: Lake, small_bytes: int, loaded: LoadedJob | None, now: datetime)
 
     rows = list(lag_rows(loaded, state.streams, _ASK_KAFKA_SECONDS))
     lag = Section("lag", "Behind Kafka, in records", LAG_FIELDS, rows, "no pipeline reads Kafka")
-    return replace(state, sections=(*state.sections, lag))
+    return replace(state, sections=(*_of_the_run(loaded), state.sections[0], lag, *state.sections[1:]))
 
 
-_ASK_KAFKA_SECONDS = 5.0
+def _of_the_run(loaded: LoadedJob) -> Sequence[Section]:
+    """Return what the job's process tells, if it serves metrics."""
+    from ducklake_streaming.cli.job_run import run_sections  # noqa: PLC0415 # for jobs only
+
+    metrics = loaded.job.metrics
+    return () if metrics is None else run_sections(metrics, _ASK_PROCESS_SECONDS)
+
+
+_ASK_KAFKA_SECONDS, _ASK_PROCESS_SECONDS = 5.0, 2.0
 
 
 def _watch(look: Callable[[], LakeState], wait: Callable[[], None]) -> None:
