@@ -16,7 +16,9 @@ import pytest
 from ducklake_streaming.cli import main
 from ducklake_streaming.demo import run
 from ducklake_streaming.demo.workspace import sqlite_workspace
+from tests.fixtures.browser import Tab
 from tests.fixtures.oracle import Oracle
+from tests.fixtures.waiting import wait_until
 
 COMMAND = (sys.executable, "-c", "import sys; from ducklake_streaming.cli import main; sys.exit(main())", "demo")
 WHOLE = "SELECT count(*), count(DISTINCT reading), max(reading) + 1 FROM lake.readings"
@@ -63,7 +65,7 @@ def test_postgresql_of_the_demo_starts_again_as_it_says(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_interrupt_ends_the_demo_with_what_is_there(tmp_path: Path, oracle: Oracle) -> None:
+def test_interrupt_ends_the_demo_with_what_is_there(tmp_path: Path, oracle: Oracle, tab: Tab) -> None:
     with subprocess.Popen(
         [*COMMAND, "--directory", tmp_path / "lake", "--seconds", "120"], stdout=subprocess.PIPE, text=True
     ) as demo:
@@ -71,10 +73,14 @@ def test_interrupt_ends_the_demo_with_what_is_there(tmp_path: Path, oracle: Orac
         shown = ""
         while "batches" not in shown:
             shown += demo.stdout.readline()
+        seen = _look_at_the_page(tab, shown)
         demo.send_signal(signal.SIGINT)
         shown += demo.stdout.read()
 
     assert demo.returncode == 0
+    for words in ("demo\nrunning", "main.readings", "inlined into main.readings", "committed"):
+        assert words in seen
+    assert (tab.dialogs, tab.errors) == ([], [])
     rows, _, _ = _told(shown)
     oracle.execute(_attach(shown))
     assert oracle.query(WHOLE) == [(rows, rows, rows)]
@@ -143,6 +149,15 @@ def test_usage_errors_exit_with_two(capsys: pytest.CaptureFixture[str]) -> None:
 
 def _demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], check=False, capture_output=True, text=True)
+
+
+def _look_at_the_page(tab: Tab, shown: str) -> str:
+    """Open the printed address; return what is read there as soon as the catalog was asked, too."""
+    address = re.search(r"http://127\.0\.0\.1:\d+/", shown)
+    assert address is not None, shown
+    tab.open(address[0])
+    wait_until(lambda: "inlined into main.readings" in tab.text, lambda: tab.text)
+    return tab.text
 
 
 def _told(shown: str) -> tuple[int, int, int]:

@@ -105,6 +105,11 @@ def summary(display: Display, lake: Lake, table: str, trigger_ms: list[float], a
             yield f"                   slower than every {asked_ms} ms: this machine is too busy or too small for that"
 
 
+def where_to_watch(url: str) -> str:
+    """Return the line that says where the status page is."""
+    return f"Watch it in a browser while it runs: {url}"
+
+
 def how_to_open(workspace: Workspace, query: str) -> Iterator[str]:
     """Yield what opens the lake in DuckDB."""
     if workspace.start_again is not None:

@@ -31,6 +31,10 @@ master = "local[2]"
 settings = {{ "spark.sql.shuffle.partitions" = "2", "spark.ui.enabled" = "false" }}
 jars = "jars/"                       # without this line, Spark fetches its Kafka connector itself
 
+[metrics]                            # and the status page: http://127.0.0.1:{port}/
+port = {port}
+every = "2s"
+
 [pipeline.orders]
 checkpoint = "checkpoints/orders"
 trigger = "1 second"
@@ -57,15 +61,15 @@ flush = {{ rows = 5_000, bytes = "64MB", age = "10s" }}
 """
 
 
-def write_job(folder: Path, catalog: str, servers: str, jars: Sequence[Path]) -> Path:
-    """Write a job file and the folder of jars that it names; return the file."""
+def write_job(folder: Path, catalog: str, servers: str, jars: Sequence[Path], port: int) -> Path:
+    """Write a job file and the folder of jars that it names; return the file. `port`: where the job serves its page."""
     (folder / "jars").mkdir()
     for jar in jars:
         shutil.copy(jar, folder / "jars")
     file = folder / "job.toml"
     texts = {"catalog": catalog, "servers": servers, "topics": list(TOPICS), "schema": SCHEMA}
     quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items()}  # TOML writes them alike
-    file.write_text(_JOB.format(file=file.name, table=TABLE, dead_letters=DEAD_LETTERS, **quoted))
+    file.write_text(_JOB.format(file=file.name, port=port, table=TABLE, dead_letters=DEAD_LETTERS, **quoted))
     return file
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
-from ducklake_streaming.demo.display import how_to_open
+from ducklake_streaming.demo.display import how_to_open, where_to_watch
 from ducklake_streaming.demo.job_process import JobProcess
 from ducklake_streaming.demo.kafka_job import DEAD_LETTERS, TABLE, LakeReader, Numbers, Sums, write_job
 from ducklake_streaming.demo.local_kafka import BrokerError, Kafka, running
+from ducklake_streaming.demo.local_postgres import free_port
 from ducklake_streaming.demo.maven import KAFKA_BROKER, KAFKA_CONNECTOR, FetchError, fetch_files
 from ducklake_streaming.demo.orders import BROKEN_EVERY, PARTITIONS, TOPICS, OrderProducer, make_order, place_orders
 from ducklake_streaming.demo.workspace import KAFKA, WORKSPACES, DemoError, Workspace, server_directory
@@ -74,7 +75,9 @@ class _Show:
         self._clock = clock
         self._start = clock.seconds()
         self._log = workspace.directory / "job.log"
-        self._file = write_job(workspace.directory, workspace.catalog, broker.servers, fetch_files(KAFKA_CONNECTOR))
+        self._port = free_port()
+        jars = fetch_files(KAFKA_CONNECTOR)
+        self._file = write_job(workspace.directory, workspace.catalog, broker.servers, jars, self._port)
         self._producer = OrderProducer(broker, clock)
         self._view = LakeReader(workspace.catalog)
         self._shown = Numbers()
@@ -100,6 +103,7 @@ class _Show:
         )
 
     def _run_and_kill(self) -> None:
+        self._show(where_to_watch(f"http://127.0.0.1:{self._port}/"))
         self._show(f"\n  $ ducklake-stream run {self._demo.directory}/{self._file.name}\n\n{HEADER}")
         with self._job() as job:
             self._wait_for_more(job)

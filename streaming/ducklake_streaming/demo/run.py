@@ -17,10 +17,11 @@ from ducklake_core import Lake
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import ObjectNotFound
 from ducklake_sinks import DuckLakeSink, FlushPolicy
-from ducklake_streaming.demo.display import Display, how_to_open, summary
+from ducklake_streaming.demo.display import Display, how_to_open, summary, where_to_watch
 from ducklake_streaming.demo.readings import read_stream
 from ducklake_streaming.demo.workspace import WORKSPACES, DemoError, Workspace
 from ducklake_streaming.java import require_java
+from ducklake_streaming.metrics.start import start_metrics
 from ducklake_streaming.session import make_session
 
 TABLE = "main.readings"
@@ -42,6 +43,7 @@ Now the stream is stopped, and started again with {LARGE_ROWS:,} readings in a b
 Executors write the rows to Parquet, and the commit only registers the files. Spark starts their Python processes
 first, which can take a quarter of a minute without a word.
 """
+PAGE_SECONDS = 2.0  # from one question to the catalog to the next
 PATIENCE_SECONDS = 120.0  # without any batch, something is wrong
 SPARK_SETTINGS = {
     "spark.ui.enabled": "false",
@@ -101,13 +103,15 @@ class _Show:
 
     def run(self, seconds: float) -> None:
         """Show both parts and the end; Ctrl-C goes on to the end at once."""
-        try:
-            self._stream_small(seconds)
-            self._stream_large()
-        except KeyboardInterrupt:
-            self._show("  stopped by Ctrl-C")
-        finally:
-            self._sink.close()
+        with start_metrics(self._sink, port=0, every=PAGE_SECONDS) as exporter:
+            self._show(where_to_watch(exporter.url))
+            try:
+                self._stream_small(seconds)
+                self._stream_large()
+            except KeyboardInterrupt:
+                self._show("  stopped by Ctrl-C")
+            finally:
+                self._sink.close()
         self._show_end()
 
     def _stream_small(self, seconds: float) -> None:
