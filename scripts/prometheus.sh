@@ -19,6 +19,20 @@ download() {
     apt-get -qq -o APT::Sandbox::User=root download $PACKAGES
 }
 
+# Debian's Alertmanager reads its templates from a folder that only root can make. Give it a name of the same length that
+# begins where it is started, and start it there.
+let_manager_find_its_files() {
+    mkdir -p "$1/usr/lib"
+    LC_ALL=C sed 's#/usr/share/prometheus/alertmanager#./////////////////////alertmanager#g' \
+        "$1/usr/bin/prometheus-alertmanager" >"$1/usr/lib/prometheus-alertmanager"
+    cat >"$1/usr/bin/prometheus-alertmanager" <<'WRAPPER'
+#!/bin/sh
+cd "$(dirname "$0")/../share/prometheus" || exit 1
+exec ../../lib/prometheus-alertmanager "$@"
+WRAPPER
+    chmod a+x "$1/usr/bin/prometheus-alertmanager" "$1/usr/lib/prometheus-alertmanager"
+}
+
 unpack() {
     command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
     echo "unpacking Prometheus and Alertmanager of Debian into $CACHE" >&2
@@ -31,6 +45,7 @@ unpack() {
         dpkg-deb -x "$package" "$made/root"
         rm "$package"
     done
+    let_manager_find_its_files "$made/root"
     mv -T "$made/root" "$CACHE" 2>/dev/null || true # another was faster
 }
 
