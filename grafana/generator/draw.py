@@ -183,11 +183,8 @@ def _line(box: Box, points: Sequence[tuple[float, float]], colour: str, *, is_fi
 
 def _legend_rows(box: Box, curves: Sequence[Curve]) -> list[list[tuple[int, str, float]]]:
     """Return the names in lines that fit: index of the curve, name, where it begins."""
-    for most in range(MOST_NAMES, 0, -1):
-        rows = _lines_of_names(box, curves, most)
-        if len(rows) <= MOST_LINES:
-            break
-    return rows
+    tried = (_lines_of_names(box, curves, most) for most in range(MOST_NAMES, 1, -1))
+    return next((lines for lines in tried if len(lines) <= MOST_LINES), _lines_of_names(box, curves, 1))
 
 
 def _lines_of_names(box: Box, curves: Sequence[Curve], most: int) -> list[list[tuple[int, str, float]]]:
