@@ -84,7 +84,9 @@ def _page(dashboard: Dashboard, height: int, parts: Sequence[str]) -> str:
 def _panel(panel: Panel, box: Box, results: Results) -> Iterator[str]:
     yield _rect(box, "#ffffff", stroke="#dde1e8")
     yield _text(box.x + 10, box.y + 19, panel.title, size=12.5, weight=600)
-    curves = [curve for query in panel.queries for curve in _curves(query.legend, results.get(query.text, ()))]
+    found = [curve for query in panel.queries for curve in _curves(query.legend, results.get(query.text, ()))]
+    # Those that reach highest first: a legend has room for a few names, and most causes of failures are at 0.
+    curves = found if panel.look is Look.NUMBER else sorted(found, key=lambda one: -max(v for _, v in one.points))
     if not curves:
         yield _text(box.x + 10, box.y + 50, "no data", size=12, colour="#9aa1ac")
     elif panel.look is Look.NUMBER:
@@ -117,11 +119,12 @@ def _stacked(curves: Sequence[Curve]) -> list[Curve]:
 def _numbers(panel: Panel, box: Box, curves: Sequence[Curve]) -> Iterator[str]:
     shown = curves[:MOST_NAMES]
     width = (box.w - 20) / len(shown)
+    longest = max(len(told(panel, curve.points[-1][1])) for curve in shown)
     for index, curve in enumerate(shown):
         value, x = curve.points[-1][1], box.x + 10 + index * width
-        big = min(24.0, 1.5 * width / max(len(told(panel, value)), 1))
-        yield _text(x, box.y + 52, told(panel, value), size=big, weight=600, colour=_colour(panel, value))
-        yield _text(x, box.y + 72, _cut(curve.name, width), size=11, colour="#6b7280")
+        size = min(24.0, 1.5 * width / longest)
+        yield _text(x, box.y + 52, told(panel, value), size=size, weight=600, colour=_colour(panel, value))
+        yield _text(x, box.y + 72, _cut(curve.name, width - 6), size=11, colour="#6b7280")
 
 
 def _colour(panel: Panel, value: float) -> str:
@@ -134,7 +137,7 @@ def _plot(panel: Panel, box: Box, curves: Sequence[Curve]) -> Iterator[str]:
     times = [time for curve in curves for time, _ in curve.points]
     first, last = min(times), max(*times, min(times) + 1)
     highest = max(value for curve in curves for _, value in curve.points)
-    top, step = _scale(max(highest, 0.0))
+    top, step = _scale(max(highest, 2 * (panel.bad_from or 0.0)))
     yield from _grid(panel, box, top, step)
     yield from _clock(box, first, last)
     for index, curve in reversed(list(enumerate(curves))):

@@ -15,24 +15,28 @@ _THROUGHPUT = Row(
             (Query(rate(d.SINK_ROWS, "pipeline", "table"), "{{pipeline}}: {{table}}"),),
             Unit.ROWS_PER_SECOND,
             Look.STACK,
+            width=12,
         ),
         Panel(
             "Rows read",
             "Rows per second that Spark has read for batches, good and bad.",
             (Query(rate(d.SINK_INPUT_ROWS, "pipeline"), "{{pipeline}}"),),
             Unit.ROWS_PER_SECOND,
+            width=12,
         ),
         Panel(
             "Bytes of data files",
             "Bytes per second that batches have written to files.",
             (Query(rate(d.SINK_BYTES, "pipeline", "table"), "{{pipeline}}: {{table}}"),),
             Unit.BYTES_PER_SECOND,
+            width=12,
         ),
         Panel(
             "Data files",
             "Files per second that batches have written. Many mean small ones: let more rows be inlined.",
             (Query(rate(d.SINK_FILES, "pipeline", "table"), "{{pipeline}}: {{table}}"),),
             Unit.PER_SECOND,
+            width=12,
         ),
     ),
 )

@@ -80,10 +80,10 @@ _LAG = Row(
         ),
         Panel(
             "Records that were gone",
-            "Deleted by retention, or with their topic, before they were read.",
+            "Deleted by retention, or with their topic, before they were read; since the job has started.",
             (
                 Query(
-                    increase(d.SINK_KAFKA_MISSING, "pipeline", "topic", "partition"),
+                    total(d.SINK_KAFKA_MISSING, "pipeline", "topic", "partition"),
                     "{{pipeline}}: {{topic}}-{{partition}}",
                 ),
             ),

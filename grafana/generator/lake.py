@@ -80,6 +80,7 @@ _HEALTH = Row(
             "Whether the catalog answered the last question.",
             (Query(smallest(d.CATALOG_UP, "instance"), "{{instance}}"),),
             look=Look.NUMBER,
+            width=12,
             good_text="answers",
             bad_text="is away",
         ),
@@ -89,17 +90,20 @@ _HEALTH = Row(
             (Query(age(d.CATALOG_LAST_POLL, "instance"), "{{instance}}"),),
             Unit.SECONDS,
             Look.NUMBER,
+            width=12,
         ),
         Panel(
             "Outages",
             "Times that the catalog could not be reached and was waited for.",
             (Query(increase(d.CATALOG_OUTAGES, "instance"), "{{instance}}"),),
+            width=12,
         ),
         Panel(
             "Questions, 95 of 100 take less",
             "Seconds of the poller's own questions.",
             (Query(quantile(0.95, d.CATALOG_QUERY_SECONDS, "operation"), "{{operation}}"),),
             Unit.SECONDS,
+            width=12,
         ),
         Panel(
             "Attempts to commit",
@@ -109,11 +113,13 @@ _HEALTH = Row(
                 Query(rate(d.SINK_COMMIT_RETRIES, "pipeline", "cause"), "{{pipeline}}: {{cause}}"),
             ),
             Unit.PER_SECOND,
+            width=12,
         ),
         Panel(
             "Commits whose answer was lost",
             "By what was found out: committed, repeated, unresolved.",
             (Query(increase(d.SINK_COMMITS_UNKNOWN, "pipeline", "outcome"), "{{pipeline}}: {{outcome}}"),),
+            width=12,
         ),
     ),
 )

@@ -41,12 +41,14 @@ _PYTHON = Row(
             "CPU",
             "Cores that it uses.",
             (Query(f"rate({_own('process_cpu_seconds_total')}[{RATE_WINDOW}])", "{{instance}}"),),
+            width=6,
         ),
         Panel(
             "Memory",
             "Resident memory, without the JVM's.",
             (Query(_own("process_resident_memory_bytes"), "{{instance}}"),),
             Unit.BYTES,
+            width=6,
         ),
         Panel(
             "Open files",
@@ -55,6 +57,14 @@ _PYTHON = Row(
                 Query(_own("process_open_fds"), "{{instance}}"),
                 Query(_own("process_max_fds"), "{{instance}}: at most"),
             ),
+            width=6,
+        ),
+        Panel(
+            "Seconds of a scrape",
+            "How long Prometheus waits for the metrics.",
+            (Query(_own("scrape_duration_seconds"), "{{instance}}"),),
+            Unit.SECONDS,
+            width=6,
         ),
         Panel(
             "Running since",
@@ -62,14 +72,7 @@ _PYTHON = Row(
             (Query(f"time() - {_own('process_start_time_seconds')}", "{{instance}}"),),
             Unit.SECONDS,
             Look.NUMBER,
-            width=12,
-        ),
-        Panel(
-            "Seconds of a scrape",
-            "How long Prometheus waits for the metrics.",
-            (Query(_own("scrape_duration_seconds"), "{{instance}}"),),
-            Unit.SECONDS,
-            width=12,
+            width=24,
         ),
     ),
 )
