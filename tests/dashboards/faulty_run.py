@@ -6,13 +6,14 @@ records aside and inlines, `bulk` writes files, `copy` follows the changes of `o
 
 import json
 import signal
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ducklake_core import Epoch, Lake
-from ducklake_core.errors import CatalogUnavailable, ContentionError
-from ducklake_core.model import Consumer
+from ducklake_core.errors import CatalogUnavailable, ContentionError, LedgerError
+from ducklake_core.model import Consumer, LedgerEntry
 from ducklake_core.observe import CommitDoubted, CommitRetried, Recorder, Resolution
 from ducklake_sinks.report import BatchStopped
 from ducklake_streaming.demo.local_postgres import free_port
@@ -20,8 +21,10 @@ from ducklake_streaming.kafka.events import RecordsMissing
 from tests.fixtures.jobs import JobFolder, JobProcess
 from tests.fixtures.kafka import Kafka, Record
 from tests.fixtures.postgres import RestartingPostgres
+from tests.fixtures.waiting import wait_until
 
 SCHEMA = "id bigint, amount double"
+_SECOND = "the run of a second driver"
 
 
 class FaultyRun:
@@ -69,12 +72,9 @@ class FaultyRun:
             lake.expire_snapshots(keep_last=1)
 
     def take_over_rival(self) -> None:
-        """Commit as a second driver with the same stream does."""
+        """Commit the next batch as a second driver with the same stream does; the first one may be faster."""
         with self.lake() as lake:
-            entry = next(one for one in lake.ledger_entries() if one.stream == "rival")
-            epoch = Epoch("rival", entry.batch_id + 1, entry.query_id, "another run")
-            with lake.transaction(epoch=epoch) as tx:
-                tx.append("main.rival", {"value": [1], "timestamp": [datetime.now(UTC)]})
+            wait_until(lambda: _take_over(lake, "rival"))
 
     def break_storage(self) -> None:
         """Put a file where the folder of data files was: not even root can write into it."""
@@ -115,6 +115,20 @@ class FaultyRun:
             maintenance={"every": "2s", "share": 1.0},
             job={"on_failure": "continue"},
         )
+
+
+def _take_over(lake: Lake, stream: str) -> bool:
+    last = _entry_of(lake, stream)
+    with (
+        suppress(LedgerError),
+        lake.transaction(epoch=Epoch(stream, last.batch_id + 1, last.query_id, _SECOND)) as tx,
+    ):
+        tx.append(f"main.{stream}", {"value": [1], "timestamp": [datetime.now(UTC)]})
+    return _entry_of(lake, stream).run_id == _SECOND
+
+
+def _entry_of(lake: Lake, stream: str) -> LedgerEntry:
+    return next(one for one in lake.ledger_entries() if one.stream == stream)
 
 
 def tell_what_a_run_cannot(recorder: Recorder) -> None:
