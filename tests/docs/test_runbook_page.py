@@ -64,7 +64,7 @@ def exporter(lake_folder: Path) -> Iterator[Exporter]:
         recorder = made.pipeline_recorder("orders", 1.0)
         recorder.record(PipelineStarted("orders"))
         recorder.record(RecordsMissing("orders", "orders", 0, 5, 10, 15, 20, "retention"))
-        recorder.record(FlushFailed({"table": "main.orders"}, 1, OSError("full")))
+        made.lake_recorder().record(FlushFailed({"table": "main.orders"}, 1, OSError("full")))
         made.numbers.set(declared.SINK_LAST_PROGRESS, 1.0, "orders")
         poll = LakePoll(lambda: Lake.open(f"sqlite:///{lake_folder}/lake.sqlite"), made.numbers)
         poll()
