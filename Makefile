@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink chaos-kafka fuzz mutants soak docs picture lock format clean
+.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink chaos-kafka fuzz mutants soak docs picture lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,12 @@ docs: $(ENVIRONMENT) ## write the tables of options in docs/ as the code has the
 
 picture: $(ENVIRONMENT) kafka-jars ## make the picture of the status page in docs/images, from a demo with Kafka
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.docs.status_page_picture
+
+dashboards: $(ENVIRONMENT) ## write the JSON of the dashboards in grafana/ as the code has them
+	@$(BIN)/python -m grafana.generator
+
+dashboard-pictures: $(ENVIRONMENT) kafka-jars ## draw the pictures of docs/dashboards.md from a run with faults
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home DASHBOARD_PICTURES=docs/images $(BIN)/pytest tests/dashboards/test_run.py
 
 format: $(ENVIRONMENT) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
