@@ -1,6 +1,6 @@
 """`TraceRecorder`: a span for each batch with its phases below, and one for each flush. Runs on the driver.
 
-A span is made when its batch has ended, of the times in the batch's report: see docs/adr/0015.
+A span is made when its batch has ended, of the times in the batch's report: see docs/adr/0016.
 """
 
 from __future__ import annotations
