@@ -9,6 +9,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
@@ -66,8 +67,8 @@ class OrderProducer:
         self._kafka = kafka
         self._clock = clock
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._error: Exception | None = None
+        self._thread = ThreadPoolExecutor(1, "orders")
+        self._run: Future[None] | None = None
 
     def produce(self, count: int) -> None:
         """Return when the broker has the next orders."""
@@ -78,23 +79,13 @@ class OrderProducer:
 
     def start(self, per_second: int, count: int) -> None:
         """Produce at most `count` more, so that a slow machine has an end in sight, too."""
-        arguments = (per_second, self.produced + count)
-        self._thread = threading.Thread(target=self._run, args=arguments, name="orders", daemon=True)
-        self._thread.start()
+        self._run = self._thread.submit(self._produce_until_stopped, per_second, self.produced + count)
 
     def stop(self) -> None:
         """Return when all that was produced is in the broker; raise what made the thread fail."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self, per_second: int, end: int) -> None:
-        try:
-            self._produce_until_stopped(per_second, end)
-        except Exception as error:  # noqa: BLE001 # `stop` raises it, in a thread that can tell somebody
-            self._error = error
+        if self._run is not None:
+            self._run.result()
 
     def _produce_until_stopped(self, per_second: int, end: int) -> None:
         first, start = self.produced, self._clock.seconds()
