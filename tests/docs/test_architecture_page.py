@@ -10,7 +10,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 PACKAGES = {"sinks": "ducklake_sinks", "sources": "ducklake_sources", "streaming": "ducklake_streaming"}
 FOLDERS = {
+    "core": "core",
+    "docs": "docs",
     "grafana": "grafana",
+    "tests": "tests",
     "sinks": "sinks/ducklake_sinks",
     "sources": "sources/ducklake_sources",
     "streaming": "streaming/ducklake_streaming",
