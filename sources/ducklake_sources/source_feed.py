@@ -9,6 +9,7 @@ from ducklake_core.errors import InvalidInput, SnapshotsExpired
 from ducklake_core.feed.task import FeedMode
 from ducklake_core.model import SnapshotId, TableVersion
 from ducklake_core.observe import LOG_RECORDER, SnapshotsLost
+from ducklake_core.references import resolve
 from ducklake_sources.option_values import Start
 from ducklake_sources.options import SourceOptions
 
@@ -23,7 +24,7 @@ def open_lake(options: SourceOptions) -> Lake:
     return Lake.open(
         options.catalog,
         metadata_schema=options.metadata_schema,
-        data_path=options.data_path,
+        data_path=None if options.data_path is None else resolve(options.data_path),
         override_data_path=options.override_data_path,
         catalog_timeout=options.catalog_timeout,
     )

@@ -71,15 +71,17 @@ def test_a_relative_data_path_is_named_on_the_command_line(
 
     assert main(command) == 0
     held_back = json.loads(capsys.readouterr().out)
-    assert main([*command, "--data-path", catalog.data_path]) == 0
-    done = json.loads(capsys.readouterr().out)
-    assert main(["doctor", "--data-path", catalog.data_path]) == 0
-    assert main([*command, "--data-path", str(tmp_path)]) == 2
+    assert main([*command, "--data-path", catalog.data_path]) == 2
+    assert "override_data_path" in capsys.readouterr().err
     assert main([*command, "--data-path", str(tmp_path), "--override-data-path"]) == 0
+    elsewhere = json.loads(capsys.readouterr().out)
+    assert main([*command, "--data-path", catalog.data_path, "--override-data-path"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert main(["doctor", "--data-path", catalog.data_path, "--override-data-path"]) == 0
 
     assert "--data-path" in str(held_back)
+    assert "that is the data path of another lake, or of none" in str(elsewhere)
     assert done["files_before"] == 5
-    assert "override_data_path" in capsys.readouterr().err
 
 
 def rows(*numbers: int) -> pa.Table:

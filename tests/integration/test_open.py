@@ -154,16 +154,20 @@ def test_files_are_found_where_they_were_moved(catalog: Catalog, tmp_path: Path)
     assert rows == 100
 
 
-@pytest.mark.parametrize("stored", ["files/lake/", "./files/lake", "../files/lake/"])
-def test_relative_data_path_of_a_catalog_is_the_one_named(catalog: Catalog, tmp_path: Path, stored: str) -> None:
+@pytest.mark.parametrize("stored", ["files/lake/", "./", "../"])
+def test_relative_data_path_of_a_catalog_is_nowhere_but_in_the_working_directory_unless_it_is_said(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: str
+) -> None:
     Lake.create(catalog.url, catalog.data_path).close()
     run(catalog, f"UPDATE ducklake_metadata SET value = '{stored}' WHERE key = 'data_path'")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
 
-    with Lake.open(catalog.url, data_path=f"{tmp_path}/files/lake") as lake:
-        assert lake.data_path == f"{tmp_path}/files/lake/"
-    for other in (f"{tmp_path}/files", f"{tmp_path}/lake", f"{tmp_path}/files/lake/x", "s3://bucket/lake"):
-        with pytest.raises(DataPathMismatch):
+    for other in (f"{tmp_path}/files/lake", f"{tmp_path}/other", "s3://bucket/files/lake"):
+        with pytest.raises(DataPathMismatch, match="override_data_path"):
             Lake.open(catalog.url, data_path=other)
+    with Lake.open(catalog.url, data_path=f"{tmp_path}/files/lake", override_data_path=True) as lake:
+        assert lake.data_path == f"{tmp_path}/files/lake/"
 
 
 def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oracle: Oracle) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ducklake_core import CommitResult, Lake, compact_all
 from ducklake_core.catalog.commit import Commit
+from ducklake_core.catalog.committer import Committer
 from ducklake_core.errors import CommitConflict
 from ducklake_core.maintenance import compaction
 from ducklake_core.maintenance.compaction_method import TableAt
@@ -296,6 +297,27 @@ def test_insert_of_duckdb_that_meets_maintenance_goes_in(
 
     assert (lake.table("t").count("i = 700"), lake.table("t").count("i = 800")) == (1, 100)
     check_lake(catalog)
+
+
+def test_files_of_a_commit_in_doubt_stay_though_a_conflict_follows(
+    catalog: Catalog, lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = lakes
+    before = set(stored_files(catalog))
+    offers: list[Commit] = []
+
+    def refuse(_: Committer, commit: Commit) -> None:
+        """Do as a commit whose first COMMIT got no answer, and is pending still."""
+        offers.append(commit)
+        commit.in_doubt = True
+        raise CommitConflict("a snapshot has expired")
+
+    monkeypatch.setattr(Committer, "run", refuse)
+    report = lake.merge_adjacent_files("t")
+
+    assert "cannot find out whether the snapshot exists" in str(report.work[0].error)
+    assert len(offers) == 1
+    assert set(stored_files(catalog)) > before
 
 
 def test_rows_read_before_a_merge_are_read_again(lakes: tuple[Lake, Lake]) -> None:

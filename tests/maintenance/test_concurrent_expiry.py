@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -74,6 +75,27 @@ def test_id_that_a_transaction_of_duckdb_will_take_is_not_freed(catalog: Catalog
         again = lake.expire_snapshots(keep_last=1)
         assert (again.snapshot_ids, again.held_back) == ((seen + 1, seen + 2), ())
         assert (lake.table("t").count(), lake.table("u").count()) == (100, 100)
+
+
+@pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
+def test_an_open_transaction_of_another_role_holds_expiry_back(catalog: Catalog) -> None:
+    conninfo = catalog.database.conninfo  # type: ignore[union-attr] # PostgreSQL alone
+    with Lake.create(catalog.url, catalog.data_path) as lake, psycopg.connect(conninfo) as reader:
+        lake.create_table("t", {"i": "int64"})
+        lake.expire_snapshots(keep_last=5)  # makes the tables of leases and runs
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            connection.execute("DROP ROLE IF EXISTS keeper")
+            connection.execute("CREATE ROLE keeper LOGIN; GRANT ALL ON SCHEMA public TO keeper")
+            connection.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO keeper")
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("SELECT * FROM ducklake_snapshot")
+        for _ in range(2):
+            lake.append("t", MANY)
+
+        with Lake.open(catalog.url.replace("://lake@", "://keeper@")) as keeper:
+            report = keeper.expire_snapshots(keep_last=1)
+
+        assert "a transaction open since before snapshot 2" in report.held_back[0]
 
 
 def test_a_delete_that_was_staged_on_an_expired_snapshot_is_refused(catalog: Catalog) -> None:

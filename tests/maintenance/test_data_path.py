@@ -51,7 +51,7 @@ def test_a_relative_data_path_has_to_be_named(
         assert ["say where its files are, by data_path=" in reason for reason in held_back(lake)] == [True] * 2
     assert (others.exists(), catalog.query(SCHEDULED)) == (True, [(1,)])
 
-    with Lake.open(catalog.url, data_path=catalog.data_path) as lake:
+    with Lake.open(catalog.url, data_path=catalog.data_path, override_data_path=True) as lake:
         assert len(lake.cleanup_old_files(cleanup_all=True).paths) == 1
 
 

@@ -86,22 +86,15 @@ def is_absolute(data_path: str) -> bool:
 def _settle_data_path(database: Database, stored: str, wanted: str | None, *, override: bool) -> str:
     if wanted is None:
         return normalize_data_path(stored)
-    if not override and not _is_same(normalize_data_path(wanted), stored):
+    is_same = same_storage(normalize_data_path(wanted)) == same_storage(normalize_data_path(stored))
+    if not is_same and not override:
         raise DataPathMismatch(
             f"the lake at '{database.url.shown}' keeps its files in '{hide_password(stored)}', not in "
-            f"'{hide_password(wanted)}': leave data_path out, or set override_data_path as well if they were moved",
+            f"'{hide_password(wanted)}': leave data_path out, or set override_data_path as well if they are there",
             stored=stored,
             wanted=wanted,
         )
     return normalize_data_path(wanted)
-
-
-def _is_same(wanted: str, stored: str) -> bool:
-    """Tell whether a place is the one that the catalog names; a relative one may begin in any directory."""
-    if same_storage(wanted) == same_storage(normalize_data_path(stored)):
-        return True
-    named = [part for part in Path(stored).parts if part != ".."]
-    return not is_absolute(stored) and list(Path(wanted).parts)[len(Path(wanted).parts) - len(named) :] == named
 
 
 def _read_metadata(database: Database) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -94,7 +94,7 @@ def version(t: CatalogTables) -> Query[VersionRow]:
     return Query(VersionRow, select(t.ducklake_metadata.c.value).where(*is_version(t)))
 
 
-@cache
+@lru_cache(maxsize=64)  # each engine has a dialect of its own
 def version_sql(t: CatalogTables, dialect: Dialect) -> str:
     """The same as a text for a driver, which every transaction asks."""
     return str(version(t).select.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))

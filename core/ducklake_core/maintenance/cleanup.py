@@ -14,7 +14,7 @@ from ducklake_core.catalog.scheduled_files import ScheduledFile, forget_schedule
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.maintenance.ages import Age, age_of, option_age
 from ducklake_core.maintenance.data_path import misplaced
-from ducklake_core.maintenance.known_files import KnownFiles, Neighbours
+from ducklake_core.maintenance.known_files import Neighbours
 from ducklake_core.maintenance.removal import Removal, in_batches, removal_work, remove_files, told
 from ducklake_core.maintenance.run import Done, Maintained, Pause, no_pause
 from ducklake_core.spec.paths import hide_password, is_below, join_path
@@ -45,32 +45,31 @@ def cleanup_old_files(
         reason = misplaced(lake) or neighbours.unreadable()
         if reason is not None:
             return Done(held_back=(reason,))
-        known = neighbours.known(scheduled=False)
-    return _Cleanup(lake, known, named, pause).run(due, dry_run=dry_run)
+        return _Cleanup(lake, neighbours, named, pause).run(due, dry_run=dry_run)
 
 
 class _Cleanup:
     """One run: which files may go, and what became of them."""
 
-    def __init__(self, lake: Maintained, known: KnownFiles, named: Collection[str], pause: Pause) -> None:
+    def __init__(self, lake: Maintained, neighbours: Neighbours, named: Collection[str], pause: Pause) -> None:
         self._pause = pause
         self._lake = lake
-        self._known = known
+        self._neighbours = neighbours
         self._named = frozenset(named)
         self._removed: list[Removal] = []
         self._errors: list[UnreadableFile] = []
 
     def run(self, due: list[ScheduledFile], *, dry_run: bool) -> Done:
-        used = [file for file in due if self._path(file) in self._known]
         outside = [file for file in due if not self._is_ours(file)]
-        kept = {file.path for file in (*used, *outside)}
-        wanted = [file for file in due if file.path not in kept]
-        if dry_run:
-            self._removed = [Removal(self._path(file)) for file in wanted]
-        else:
-            for batch in in_batches(wanted):
-                self._remove(batch)
-                self._pause()
+        wanted = [file for file in due if self._is_ours(file)]
+        used: list[ScheduledFile] = []
+        for batch in in_batches(wanted):
+            # Asked for each batch: a file may have been registered again meanwhile.
+            known = self._neighbours.known(scheduled=False)
+            used += (again := [file for file in batch if self._path(file) in known])
+            kept = {file.path for file in again}
+            self._remove([file for file in batch if file.path not in kept], dry_run=dry_run)
+            self._pause()
         held_back = (
             *told(self._shown(outside), lambda f: f"outside of the data path, so not removed unless named: {f}"),
             *told(self._shown(used), lambda f: f"registered again, so not removed: {f}"),
@@ -78,8 +77,11 @@ class _Cleanup:
         paths = tuple(hide_password(file.path) for file in self._removed)
         return Done((removal_work(self._removed, self._errors),), paths, held_back)
 
-    def _remove(self, batch: Sequence[ScheduledFile]) -> None:
+    def _remove(self, batch: Sequence[ScheduledFile], *, dry_run: bool) -> None:
         files = [Removal(self._path(file)) for file in batch]
+        if dry_run:
+            self._removed += files
+            return
         errors = remove_files(self._lake.storage, files)
         faults.at("files_removed")
         gone = [file for file, error in zip(batch, errors, strict=True) if error is None]

@@ -16,7 +16,7 @@ from ducklake_core.catalog.committer import Committer
 from ducklake_core.catalog.compaction_reader import TableFiles, read_exact_basis
 from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.file_reader import read_some_data_files
-from ducklake_core.errors import CatalogTableMissing, CommitConflict
+from ducklake_core.errors import CatalogTableMissing, CommitConflict, CommitOutcomeUnknown, UnreadableFile
 from ducklake_core.files.compaction import CompactionResult
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
@@ -88,6 +88,10 @@ class CompactionCommit:
         commit = Commit(staged)
         try:
             return self.committer.run(commit).snapshot
+        except CommitConflict as conflict:
+            if commit.in_doubt:  # an earlier COMMIT of the same files may land yet: to offer them again could double it
+                raise CommitOutcomeUnknown(f"cannot find out whether the snapshot exists: {conflict}") from conflict
+            raise
         finally:
             if not commit.is_void:  # the snapshot exists, or may: its files must stay
                 written.keep()
@@ -108,7 +112,10 @@ class CompactionCommit:
 
     def _missing(self, table: TableVersion, one: WrittenGroup) -> str | None:
         for path, moved in zip(one.paths(table), one.result.files, strict=True):
-            size, expected = self.storage.find_size(path), moved.file.file_size_bytes
+            try:
+                size, expected = self.storage.find_size(path), moved.file.file_size_bytes
+            except UnreadableFile as error:
+                return f"{error}: its sources stay, and the next run writes it again"
             if size != expected:
                 what = "is not there any more" if size is None else f"has {size} bytes in place of {expected}"
                 return f"new file '{hide_password(path)}' {what}: its sources stay, and the next run writes it again"

@@ -87,9 +87,12 @@ class _Orphans:
                 yield file
 
     def _remove(self, batch: Sequence[Removal], *, dry_run: bool) -> None:
+        if dry_run:
+            self._removed += batch
+            return
         known = self._neighbours.known(scheduled=True)  # again: some may have been registered meanwhile
         wanted = [file for file in batch if file.path not in known]
-        errors = remove_files(self._lake.storage, () if dry_run else wanted) or [None for _ in wanted]
+        errors = remove_files(self._lake.storage, wanted)
         faults.at("files_removed")
         self._removed += [file for file, error in zip(wanted, errors, strict=True) if error is None]
         self._errors += [error for error in errors if error is not None]

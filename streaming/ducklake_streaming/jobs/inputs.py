@@ -19,6 +19,8 @@ from ducklake_streaming.jobs.settings import (
     TriggerSetting,
 )
 
+_REFERRING = ("catalog", "dataPath")  # options of our own source that may refer to a secret
+
 
 def read_stream(spark: SparkSession, pipeline: Pipeline, job: Job) -> DataFrame:
     """Return what a pipeline's batches are made of: its input, of Kafka with decoded records where a schema is given.
@@ -90,4 +92,5 @@ def _lake_options(lake: DuckLakeInput, job: Job) -> dict[str, str]:
         named = {"metadataSchema": job.catalog.metadata_schema, "dataPath": job.catalog.data_path}
         options |= {name: value for name, value in named.items() if value is not None}
         options |= {"overrideDataPath": "true"} if job.catalog.override_data_path else {}
-    return {"catalog": portable(lake.catalog or job.catalog.url), **options, **lake.source_options()}
+    options |= {"catalog": lake.catalog or job.catalog.url, **lake.source_options()}
+    return {name: portable(value) if name in _REFERRING else value for name, value in options.items()}

@@ -49,11 +49,11 @@ def ids_in_json(ids: BindParameter[str]) -> Select[Any]:  # Any: the database's 
 def unseen_snapshots(snapshots: Table) -> Select[Any]:  # Any: see above
     """Return the query of the snapshots that an open transaction of another session may not see, newest first.
 
-    Transaction ids tell, not clocks. Sessions of other roles show theirs only to members of `pg_read_all_stats`.
+    Transaction ids tell, not clocks. Of a session of another role everybody sees these, and not what kind it is.
     """
     oldest = text(
         "age(xmin) <= (SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database()"
-        " AND pid <> pg_backend_pid() AND backend_type = 'client backend')"
+        " AND pid <> pg_backend_pid() AND coalesce(backend_type, 'client backend') = 'client backend')"
     )
     return select(snapshots.c.snapshot_id).where(oldest).order_by(snapshots.c.snapshot_id.desc())
 
