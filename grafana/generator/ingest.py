@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ducklake_streaming.metrics import declared as d
-from grafana.generator.promql import age, largest, mean, quantile, rate
+from grafana.generator.promql import age, is_well, largest, mean, quantile, rate
 from grafana.generator.values import Dashboard, Look, Panel, Query, Row, Unit
 
 _THROUGHPUT = Row(
@@ -91,11 +91,11 @@ _FRESHNESS = Row(
         ),
         Panel(
             "Running",
-            "Whether the query of each pipeline runs.",
-            (Query(largest(d.SINK_RUNNING, "pipeline"), "{{pipeline}}"),),
+            "Whether the query of each pipeline runs, or has ended as told.",
+            (Query(is_well("pipeline"), "{{pipeline}}"),),
             look=Look.NUMBER,
             width=12,
-            good_text="runs",
+            good_text="is well",
             bad_text="is dead",
         ),
         Panel(

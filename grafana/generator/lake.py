@@ -86,7 +86,7 @@ _HEALTH = Row(
         ),
         Panel(
             "Since it was last asked with success",
-            "The poller asks every few seconds; what comes from it is as old as this.",
+            "The poller asks every 30 seconds by default; what comes from it is as old as this.",
             (Query(age(d.CATALOG_LAST_POLL, "instance"), "{{instance}}"),),
             Unit.SECONDS,
             Look.NUMBER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ducklake_streaming.metrics import declared as d
-from grafana.generator.promql import age, largest, quantile, rate, smallest, total
+from grafana.generator.promql import age, is_well, largest, quantile, rate, smallest, total
 from grafana.generator.values import Dashboard, Look, Panel, Query, Row, Unit
 
 _STATE = Row(
@@ -11,11 +11,11 @@ _STATE = Row(
     (
         Panel(
             "Pipelines",
-            "Whether the query of each pipeline runs.",
-            (Query(largest(d.SINK_RUNNING, "pipeline"), "{{pipeline}}"),),
+            "Whether the query of each pipeline runs, or has ended as told.",
+            (Query(is_well("pipeline"), "{{pipeline}}"),),
             look=Look.NUMBER,
             width=6,
-            good_text="runs",
+            good_text="is well",
             bad_text="is dead",
         ),
         Panel(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ducklake_streaming.metrics.declared import PIPELINE, TABLE, Metric
+from ducklake_streaming.metrics.declared import PIPELINE, SINK_ENDED, SINK_RUNNING, TABLE, Metric
 
 RATE_WINDOW = "$__rate_interval"  # Grafana's: at least four scrapes, at least one step of the plot
 _VARIABLES = (PIPELINE, TABLE)
@@ -36,6 +36,11 @@ def largest(metric: Metric, *by: str, **where: str) -> str:
 
 def smallest(metric: Metric, *by: str, **where: str) -> str:
     return f"min{_by(by)} ({series(metric, **where)})"
+
+
+def is_well(*by: str) -> str:
+    """Return 1 where all queries run or have ended as told, else 0."""
+    return f"min{_by(by)} ({series(SINK_RUNNING)} + {series(SINK_ENDED)})"
 
 
 def age(metric: Metric, *by: str, **where: str) -> str:

@@ -64,5 +64,8 @@ def test_every_alert_has_a_comment_before_it_or_before_its_group_that_says_where
 def _base_metrics(expression: str) -> set[str]:
     """Return the metrics of an expression, and of the records in it."""
     records = {rule.name: rule.expression for rule in RULES if not rule.is_alert}
-    named = metrics_in(expression)
-    return named | {base for name in named & set(records) for base in _base_metrics(records[name])}
+    found, new = set[str](), metrics_in(expression)
+    while new:  # one record may name itself: what it was before
+        found |= new
+        new = {base for name in new & set(records) for base in metrics_in(records[name])} - found
+    return found

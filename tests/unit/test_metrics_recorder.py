@@ -119,14 +119,22 @@ CASES: dict[str, tuple[list[Event], m.Metric, tuple[str, ...], float]] = {
     "conflict of a flush": ([ConflictRetried(1, CONFLICT)], m.SINK_COMMIT_RETRIES, ("p", "conflict"), 1),
     "doubt": ([CommitDoubted(Resolution.COMMITTED, 2)], m.SINK_COMMITS_UNKNOWN, ("p", "committed"), 1),
     "changes": ([ChangesRead("p", {"delete": 4})], m.SOURCE_ROWS, ("p", "delete"), 4),
-    "missing records": (
+    "missing records, once of a number that nobody knows": (
         [RecordsMissing("s", "t", 0, 5, 1, 6, 9, "gone"), RecordsMissing("s", "t", 0, None, 1, None, None, "gone")],
         m.SINK_KAFKA_MISSING,
         ("p", "t", "0"),
-        5,
+        6,
     ),
     "running": ([PipelineStarted("p")], m.SINK_RUNNING, ("p",), 1),
     "not running": ([PipelineStarted("p"), PipelineEnded("p")], m.SINK_RUNNING, ("p",), 0),
+    "ended as told": ([PipelineStarted("p"), PipelineEnded("p")], m.SINK_ENDED, ("p",), 1),
+    "begun again": ([PipelineEnded("p"), PipelineStarted("p")], m.SINK_ENDED, ("p",), 0),
+    "what fails has not ended as told": (
+        [PipelineStarted("p"), PipelineFailed("p", ExitCode.FAILED, AWAY)],
+        m.SINK_ENDED,
+        ("p",),
+        0,
+    ),
     "fenced": ([BatchFailed(BATCH, StreamFenced("no"))], m.SINK_FENCED, ("p",), 1),
     "fenced, as Spark tells it": (
         [PipelineFailed("p", ExitCode.FENCED, RuntimeError("ducklake_core.errors.StreamFenced: no"))],
@@ -180,6 +188,7 @@ def test_series_are_there_before_anything_happens() -> None:
         'ducklake_sink_commits_unknown_total{outcome="unresolved",pipeline="p"}',
         'ducklake_sink_dead_letters_total{cause="schema",pipeline="p"}',
         'ducklake_sink_failures_total{cause="fenced",pipeline="p"}',
+        'ducklake_sink_ended{pipeline="p"}',
         'ducklake_sink_fenced{pipeline="p"}',
         'ducklake_sink_running{pipeline="p"}',
     ):

@@ -96,7 +96,9 @@ SINK_COMMITS_UNKNOWN = _counter(
     OUTCOME,
 )
 SINK_LAST_COMMIT = _gauge(
-    "ducklake_sink_last_commit_timestamp_seconds", "When a batch was last committed or found committed.", PIPELINE
+    "ducklake_sink_last_commit_timestamp_seconds",
+    "When a batch was last committed, found committed, or had no rows.",
+    PIPELINE,
 )
 SINK_LAST_PROGRESS = _gauge(
     "ducklake_sink_last_progress_timestamp_seconds",
@@ -110,6 +112,11 @@ SINK_EVENT_TIME_LAG = _gauge(
 )
 SINK_TRIGGER = _gauge("ducklake_sink_trigger_seconds", "The trigger's interval; 0: as fast as possible.", PIPELINE)
 SINK_RUNNING = _gauge("ducklake_sink_running", "1 while the pipeline's query runs, else 0.", PIPELINE)
+SINK_ENDED = _gauge(
+    "ducklake_sink_ended",
+    "1 when the pipeline has ended as told: it was stopped, or there was no more to do; else 0.",
+    PIPELINE,
+)
 SINK_FENCED = _gauge("ducklake_sink_fenced", "1 when another run has taken over the stream, else 0.", PIPELINE)
 SINK_DEAD_LETTERS = _counter(
     "ducklake_sink_dead_letters_total",
@@ -127,7 +134,7 @@ SINK_KAFKA_LAG = _gauge(
 )
 SINK_KAFKA_MISSING = _counter(
     "ducklake_sink_kafka_missing_records_total",
-    "Records that were gone before they were read.",
+    "Records that were gone before they were read; where nobody can know how many, one for each time.",
     PIPELINE,
     TOPIC,
     PARTITION,

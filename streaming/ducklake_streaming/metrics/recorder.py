@@ -133,7 +133,7 @@ class PipelineRecorder(_EventCounter):
         for metric, values in _KNOWN_LABELS.items():
             for value in values:
                 self._numbers.add(metric, 0, self._pipeline, *value)
-        for gauge in (m.SINK_RUNNING, m.SINK_FENCED):
+        for gauge in (m.SINK_RUNNING, m.SINK_ENDED, m.SINK_FENCED):
             self._numbers.set(gauge, 0, self._pipeline)
 
     # ---- batches
@@ -189,7 +189,7 @@ class PipelineRecorder(_EventCounter):
 
     def _records_missing(self, event: RecordsMissing) -> None:
         labels = self._pipeline, event.topic, str(event.partition)
-        self._numbers.add(m.SINK_KAFKA_MISSING, event.records or 0, *labels)
+        self._numbers.add(m.SINK_KAFKA_MISSING, event.records or 1, *labels)  # one at least where nobody can know
 
     # ---- commits
 
@@ -215,6 +215,7 @@ class PipelineRecorder(_EventCounter):
     def _started(self, _: PipelineStarted) -> None:
         self._batch_failed = False
         self._numbers.set(m.SINK_RUNNING, 1, self._pipeline)
+        self._numbers.set(m.SINK_ENDED, 0, self._pipeline)
         self._numbers.set(m.SINK_FENCED, 0, self._pipeline)
         self._numbers.set(m.SINK_LAST_PROGRESS, self._now(), self._pipeline)
 
@@ -222,6 +223,7 @@ class PipelineRecorder(_EventCounter):
         self._query_failed(event.reason)
 
     def _ended(self, _: PipelineEnded) -> None:
+        self._numbers.set(m.SINK_ENDED, 1, self._pipeline)
         self._numbers.set(m.SINK_RUNNING, 0, self._pipeline)
 
     def _pipeline_failed(self, event: PipelineFailed) -> None:

@@ -27,6 +27,7 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     port: int = 9464,
     host: str = "127.0.0.1",
     pipeline: str | None = None,
+    trigger: str | float | timedelta = 0,
     poll: bool = True,
     every: str | float | timedelta = "30s",
     max_tables: int = MAX_TABLES,
@@ -37,18 +38,19 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     """Serve the metrics of a sink at `http://host:port/metrics`, until `close` of what this returns.
 
     Call it after Spark has started and before the sink's first batch. `pipeline` is the label of its series, by default
-    the sink's stream, or its table; the query has the same name, or none. `port` 0: any that is free, as `url` tells.
-    The others are as in `[metrics]` of a job file. Raises InvalidInput where it cannot listen, or came too late.
+    the sink's stream, or its table; the query has the same name, or none. `trigger` is how often the query
+    begins a batch: alerts and `/livez` give it three times as long. `port` 0: any that is free, as `url` tells. The
+    others are as in `[metrics]` of a job file. Raises InvalidInput where it cannot listen, or came too late.
     """
+    rest, trigger_seconds = _seconds("every", every), _seconds("trigger", trigger)
     spark = SparkSession.getActiveSession()
     if spark is None or not hasattr(spark, "_jsparkSession"):
         raise InvalidInput("metrics need a classic Spark session in this process: start one before start_metrics")
-    rest = _seconds(every)
     options = sink.options
     exporter = Exporter(Address(host, port, certificate, key, client_ca), max_tables=max_tables)
     try:
         name = pipeline or options.stream or options.table or "default"
-        recorder = exporter.pipeline_recorder(name, state=State.STARTING)
+        recorder = exporter.pipeline_recorder(name, trigger_seconds, State.STARTING)
         sink.add_recorder(Recorders(exporter.lake_recorder(), recorder))
     except InvalidInput:
         exporter.close()
@@ -62,11 +64,11 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     return exporter.start()
 
 
-def _seconds(every: str | float | timedelta) -> float:
+def _seconds(name: str, value: str | float | timedelta) -> float:
     try:
-        return parse_duration(every).total_seconds()
+        return parse_duration(value).total_seconds()
     except ValueError as error:
-        raise InvalidInput(f"every is {every!r}, but must be {error}") from error
+        raise InvalidInput(f"{name} is {value!r}, but must be {error}") from error
 
 
 def _open_lake(options: SinkOptions) -> Lake:
