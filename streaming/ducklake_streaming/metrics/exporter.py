@@ -47,8 +47,8 @@ class Exporter:
         redact: Callable[[str], str] = lambda text: text,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.numbers = Numbers(max_tables)
-        self.health = Health(self.numbers, stuck_seconds, clock)
+        self.numbers = Numbers(max_tables, redact)
+        self.health = Health(self.numbers, stuck_seconds, clock, redact)
         self.page = StatusPage(clock.now, redact)
         self.routes: dict[str, MakeAnswer] = {
             "/metrics": lambda: Answer(self.numbers.text(), METRICS_TEXT),
@@ -62,7 +62,7 @@ class Exporter:
         self._progress = ProgressCounter(self.numbers, self.health, self._pipeline_of, clock)
         self._pollers: list[Poller] = []
         self._listening: tuple[SparkSession, QueryListener] | None = None
-        self._server = MetricsServer(address, self.routes, redact)
+        self._server = MetricsServer(address, self.routes)
         self.numbers.set(m.BUILD_INFO, 1, package_version(), pyspark.__version__, platform.python_version())
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
@@ -37,12 +38,19 @@ class _Pipeline:
 
 
 class Health:
-    """Hears what happens to queries, and answers `/livez` and `/readyz`."""
+    """Hears what happens to queries, and answers `/livez` and `/readyz`. `redact` takes secrets out of answers."""
 
-    def __init__(self, numbers: Numbers, stuck_seconds: float = STUCK_SECONDS, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        numbers: Numbers,
+        stuck_seconds: float = STUCK_SECONDS,
+        clock: Clock = SYSTEM_CLOCK,
+        redact: Callable[[str], str] = str,
+    ) -> None:
         self._numbers = numbers
         self._stuck = stuck_seconds
         self._clock = clock
+        self._redact = redact
         self._pipelines: dict[str, _Pipeline] = {}
         self._lock = threading.Lock()
 
@@ -71,11 +79,11 @@ class Health:
 
     def livez(self) -> Answer:
         """Answer 200 while every query that should run does, and tells progress."""
-        return _answer(self._why_not_alive())
+        return self._answer(self._why_not_alive())
 
     def readyz(self) -> Answer:
         """Answer 200 when the catalog can be reached and all queries have started."""
-        return _answer(self._why_not_ready())
+        return self._answer(self._why_not_ready())
 
     def _move(self, name: str, state: State, error: str = "") -> None:
         with self._lock:
@@ -104,8 +112,8 @@ class Health:
             return f"pipeline '{failed[0]}' has failed"
         return f"pipeline '{waiting[0]}' has not started" if waiting else None
 
-
-def _answer(problem: str | None) -> Answer:
-    if problem is None:
-        return Answer(b"ok\n", TEXT)
-    return Answer(f"{problem}\n".encode(), TEXT, HTTPStatus.SERVICE_UNAVAILABLE)
+    def _answer(self, problem: str | None) -> Answer:
+        if problem is None:
+            return Answer(b"ok\n", TEXT)
+        text = f"{self._redact(problem)}\n"  # an error may quote bytes that are no UTF-8
+        return Answer(text.encode(errors="replace"), TEXT, HTTPStatus.SERVICE_UNAVAILABLE)

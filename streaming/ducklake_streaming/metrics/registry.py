@@ -7,7 +7,7 @@ is gone from the next scrape. Only histograms are objects of prometheus_client.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -18,12 +18,23 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from ducklake_streaming.metrics.declared import METRICS, OTHER, SECONDS_BUCKETS, Kind, Metric
+from ducklake_streaming.metrics.declared import (
+    CONSUMER,
+    METRICS,
+    OTHER,
+    PIPELINE,
+    SECONDS_BUCKETS,
+    TABLE,
+    TOPIC,
+    Kind,
+    Metric,
+)
 
 Labels: TypeAlias = tuple[str, ...]  # the values, in the order of the metric's labels
 Series: TypeAlias = Mapping[Labels, float]
 
 MAX_TABLES = 100
+NAMES = frozenset({PIPELINE, TABLE, CONSUMER, TOPIC})  # labels whose values others have given
 
 
 class NameCap:
@@ -43,10 +54,14 @@ class NameCap:
 
 
 class Numbers(Collector):
-    """Holds the series. Its methods take label values in the order in which the metric declares them."""
+    """Holds the series. Its methods take label values in the order in which the metric declares them.
 
-    def __init__(self, max_tables: int = MAX_TABLES) -> None:
+    `redact` takes secrets out of the names that others have given, as they are told; our own words stay.
+    """
+
+    def __init__(self, max_tables: int = MAX_TABLES, redact: Callable[[str], str] = str) -> None:
         self.tables = NameCap(max_tables)
+        self._redact = redact
         self._lock = threading.Lock()
         self._values: dict[Metric, dict[Labels, float]] = {
             metric: {} for metric in METRICS if metric.kind is not Kind.HISTOGRAM
@@ -77,7 +92,7 @@ class Numbers(Collector):
             self._values[metric] = dict(values)
 
     def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
-        self._histograms[metric].labels(*labels).observe(seconds)
+        self._histograms[metric].labels(*self._shown(metric, labels)).observe(seconds)
 
     def value(self, metric: Metric, *labels: str) -> float | None:
         """Return what a counter or gauge is at; None: nobody has told it."""
@@ -95,9 +110,24 @@ class Numbers(Collector):
             told = {metric: dict(values) for metric, values in self._values.items() if values}
         for metric, values in told.items():
             family = _FAMILIES[metric.kind](metric.name, metric.help, labels=metric.labels)
-            for labels, value in values.items():
+            for labels, value in self._merged(metric, values).items():
                 family.add_metric(labels, value)
             yield family
+
+    def _merged(self, metric: Metric, values: Series) -> Series:
+        """Return series without secrets; of two that are one without, a counter has the sum, a gauge the larger."""
+        found: dict[Labels, float] = {}
+        for labels, value in values.items():
+            key = self._shown(metric, labels)
+            if metric.kind is Kind.COUNTER:
+                found[key] = found.get(key, 0.0) + value
+            else:
+                found[key] = max(found.get(key, value), value)
+        return found
+
+    def _shown(self, metric: Metric, labels: Labels) -> Labels:
+        told = zip(metric.labels, labels, strict=True)
+        return tuple(self._redact(value) if name in NAMES else value for name, value in told)
 
     def text(self) -> bytes:
         """Return all metrics as Prometheus reads them."""

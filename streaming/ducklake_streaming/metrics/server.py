@@ -60,16 +60,15 @@ class Address:
 
 
 class MetricsServer:
-    """Listens from `start` to `close`. `routes`: what makes the answer to each path; `redact` hides secrets in all."""
+    """Listens from `start` to `close`. `routes`: what makes the answer to each path, which has no secrets."""
 
     def __init__(
         self,
         address: Address,
         routes: Mapping[str, MakeAnswer],
-        redact: Callable[[str], str] = lambda text: text,
         seconds: Callable[[], float] = SYSTEM_CLOCK.seconds,
     ) -> None:
-        self._server = _listen(address, routes, redact, seconds)
+        self._server = _listen(address, routes, seconds)
         self._scheme = "http" if address.certificate is None else "https"
         self._thread = threading.Thread(target=self._serve, name="ducklake-metrics", daemon=True)
 
@@ -104,13 +103,11 @@ class MetricsServer:
         self.close()
 
 
-def _listen(
-    address: Address, routes: Mapping[str, MakeAnswer], redact: Callable[[str], str], seconds: Callable[[], float]
-) -> _Server:
+def _listen(address: Address, routes: Mapping[str, MakeAnswer], seconds: Callable[[], float]) -> _Server:
     context = address.make_context()
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        return _Server((address.host, address.port), family, routes, redact, context, seconds)
+        return _Server((address.host, address.port), family, routes, context, seconds)
     except OSError as error:
         raise InvalidInput(_told(address, error), host=address.host, port=address.port) from error
 
@@ -134,14 +131,12 @@ class _Server(ThreadingHTTPServer):
         place: tuple[str, int],
         family: socket.AddressFamily,
         routes: Mapping[str, MakeAnswer],
-        redact: Callable[[str], str],
         context: ssl.SSLContext | None,
         seconds: Callable[[], float],
     ) -> None:
         self._seconds = seconds
         self.address_family = family
         self.routes = routes
-        self.redact = redact
         self._open: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         super().__init__(place, _Handler)
@@ -201,15 +196,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, with_body: bool) -> None:
         answer = self._made()
-        body = self.server.redact(answer.body.decode(errors="replace")).encode()
         self.send_response(answer.status)
-        headers = {"Content-Type": answer.content_type, "Content-Length": str(len(body)), **_SAFE_HEADERS}
+        headers = {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body)), **_SAFE_HEADERS}
         headers |= answer.headers
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         if with_body:
-            self.wfile.write(body)
+            self.wfile.write(answer.body)
 
     def _made(self) -> Answer:
         make = self.server.routes.get(urlsplit(self.path).path)

@@ -21,6 +21,7 @@ from ducklake_streaming.metrics.history import History, Measure
 from ducklake_streaming.metrics.lake_poll import LakePoll
 from ducklake_streaming.metrics.page import PAGE_HEADERS, write_page
 from ducklake_streaming.metrics.page_facts import PageFacts, PipelinePlots, json_facts
+from ducklake_streaming.metrics.page_secrets import hide_secrets
 from ducklake_streaming.metrics.registry import Numbers
 from ducklake_streaming.metrics.run_state import RunState
 from ducklake_streaming.overview.lake_state import LakeState
@@ -96,16 +97,17 @@ class StatusPage:
     def hear_problem(self, error: BaseException) -> None:
         """Take notice that the catalog did not answer; what it said last stays, with its age."""
         with self._lock:
-            self._heard = _Heard(self._heard.lake, self._heard.at, self._redact(one_line(error)))
+            self._heard = _Heard(self._heard.lake, self._heard.at, one_line(error))
 
     def facts(self) -> PageFacts:
-        """Return what there is to show now."""
+        """Return what there is to show now, without secrets."""
         with self._lock:
             heard = self._heard
         now, run = self._now(), self.run.facts()
         plots = {one.name: self._plots(one.name, now) for one in run.pipelines}
         inlined, span = self._inlined(heard.lake, now), self._history.span_seconds(now)
-        return PageFacts(now, run, plots, inlined, span, heard.lake, heard.at, heard.problem)
+        found = PageFacts(now, run, plots, inlined, span, heard.lake, heard.at, heard.problem)
+        return hide_secrets(found, self._redact)
 
     def page(self) -> Answer:
         """Answer `/`."""
