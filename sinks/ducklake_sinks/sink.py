@@ -19,6 +19,7 @@ from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.modes.append import ReplaceMode
 from ducklake_sinks.modes.replay import ReplayMode
 from ducklake_sinks.options import Route, SinkOptions, parse_options
+from ducklake_sinks.query import Query
 from ducklake_sinks.report import failure_of, recorded_failure
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.transaction import SinkTransaction
@@ -123,6 +124,11 @@ class DuckLakeSink:
         `stream`: whose tables those are; by default the sink's. Without a name only the sink's own tables are known.
         """
         self._running().watch_stream(stream or self.options.stream)
+
+    @property
+    def current_query(self) -> Query | None:
+        """The query of the batch in this thread; None outside of one."""
+        return None if self._runtime is None else self._runtime.current_query
 
     def add_recorder(self, recorder: Recorder) -> None:
         """Tell one more recorder what happens. Raises InvalidInput once the sink has begun to work."""

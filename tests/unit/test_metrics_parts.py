@@ -18,6 +18,7 @@ from ducklake_streaming.metrics.events import PollFailed
 from ducklake_streaming.metrics.health import Health
 from ducklake_streaming.metrics.poller import LONGEST_SECONDS, Poller
 from ducklake_streaming.metrics.progress import ProgressCounter
+from ducklake_streaming.metrics.query_runs import Run
 from ducklake_streaming.metrics.registry import Numbers
 from tests.fixtures.waiting import wait_until
 
@@ -191,7 +192,7 @@ def test_nobody_is_ready_without_a_catalog(health: Health, numbers: Numbers) -> 
 
 
 def progress(rows: int = 5, **source: object) -> dict[str, Any]:
-    return {"id": "q", "name": "a", "sources": [{"numInputRows": rows, **source}]}
+    return {"id": "q", "runId": "r", "name": "a", "sources": [{"numInputRows": rows, **source}]}
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ def counter(numbers: Numbers, health: Health, moment: Moment) -> ProgressCounter
 
 
 def test_progress_counts_rows_and_keeps_offsets(counter: ProgressCounter, numbers: Numbers) -> None:
-    counter.started({"id": "q", "name": "a"})
+    counter.started({"id": "q", "runId": "r", "name": "a"})
     counter.progressed(progress(endOffset={"topic": {"0": 7, "1": 9}}))
     counter.progressed(progress(rows=0, endOffset={"topic": {"0": 8, "1": 9}}))
 
@@ -212,19 +213,19 @@ def test_progress_counts_rows_and_keeps_offsets(counter: ProgressCounter, number
 
 def test_idle_query_tells_progress(counter: ProgressCounter, health: Health, moment: Moment) -> None:
     start(health)
-    counter.started({"id": "q", "name": "a"})
+    counter.started({"id": "q", "runId": "r", "name": "a"})
     moment.seconds = 61
 
-    counter.idle({"id": "q"})
+    counter.idle({"id": "q", "runId": "r"})
 
     assert alive(health) == (200, "ok")
 
 
 def test_queries_of_others_are_not_counted(counter: ProgressCounter, numbers: Numbers) -> None:
-    counter.started({"id": "x", "name": "mine"})
-    counter.progressed({**progress(), "id": "x", "name": "mine"})
-    counter.idle({"id": "x"})
-    counter.ended({"id": "x"})
+    counter.started({"id": "x", "runId": "y", "name": "mine"})
+    counter.progressed({**progress(), "id": "x", "runId": "y", "name": "mine"})
+    counter.idle({"id": "x", "runId": "y"})
+    counter.ended({"id": "x", "runId": "y"})
 
     assert numbers.value(m.SINK_LAST_PROGRESS, "a") is None
 
@@ -252,15 +253,88 @@ def test_feed_without_types_of_changes_has_inserts(counter: ProgressCounter, num
 def test_follower_hears_how_a_query_ends(counter: ProgressCounter) -> None:
     heard = Heard()
     counter.follow("a", heard)
-    counter.started({"id": "q", "name": "a"})
-    counter.ended({"id": "q", "exception": "ducklake_core.errors.StreamFenced: no"})
-    counter.started({"id": "q", "name": "a"})
-    counter.ended({"id": "q", "exception": None})
+    counter.started({"id": "q", "runId": "r", "name": "a"})
+    counter.ended({"id": "q", "runId": "r", "exception": "ducklake_core.errors.StreamFenced: no"})
+    counter.started({"id": "q", "runId": "r", "name": "a"})
+    counter.ended({"id": "q", "runId": "r", "exception": None})
 
     [begun, failed, _, ended] = heard.events
     assert (begun, ended) == (PipelineStarted("a"), PipelineEnded("a"))
     assert isinstance(failed, PipelineFailed)
     assert failed.code is ExitCode.FENCED
+
+
+# ---- whose query it is
+
+
+@pytest.fixture
+def unnamed(numbers: Numbers, health: Health) -> tuple[ProgressCounter, Heard]:
+    """A counter of one pipeline, `a`, whose query may have no name, and who follows it."""
+    counter, heard = ProgressCounter(numbers, health, lambda name: "a" if name in (None, "a") else None), Heard()
+    counter.follow("a", heard)
+    return counter, heard
+
+
+def told_of(run: Run, **more: object) -> dict[str, Any]:
+    return {"id": run.query_id, "runId": run.run_id, **more}
+
+
+OWN, NEXT, OTHER = Run("own", "1"), Run("own", "2"), Run("other", "1")
+FAILURE = {"exception": "ValueError: no"}
+
+
+def test_a_second_query_without_a_name_is_none_of_the_pipeline(
+    unnamed: tuple[ProgressCounter, Heard], numbers: Numbers
+) -> None:
+    counter, heard = unnamed
+    counter.started(told_of(OWN))
+    counter.started(told_of(OTHER))
+    counter.progressed(told_of(OTHER, sources=[{"numInputRows": 5}]))
+    counter.ended(told_of(OTHER, **FAILURE))
+
+    assert heard.events == [PipelineStarted("a")]
+    assert numbers.value(m.SINK_INPUT_ROWS, "a") is None
+
+
+def test_the_query_whose_batches_the_sink_sees_is_that_of_the_pipeline(
+    unnamed: tuple[ProgressCounter, Heard],
+) -> None:
+    counter, heard = unnamed
+    counter.started(told_of(OTHER))
+    counter.started(told_of(OWN))
+    counter.claim("a", OWN)
+    counter.claim("a", OWN)
+    counter.ended(told_of(OTHER, **FAILURE))
+    counter.ended(told_of(OWN))
+    counter.started(told_of(OTHER))
+
+    assert heard.events == [PipelineStarted("a"), PipelineStarted("a"), PipelineEnded("a")]
+
+
+def test_a_query_that_failed_before_the_own_one_is_forgotten_with_its_first_batch(
+    unnamed: tuple[ProgressCounter, Heard],
+) -> None:
+    counter, heard = unnamed
+    counter.started(told_of(OTHER))
+    counter.ended(told_of(OTHER, **FAILURE))
+    counter.started(told_of(OWN, name="b"))
+    counter.claim("a", OWN)
+
+    assert [type(event) for event in heard.events] == [PipelineStarted, PipelineFailed, PipelineStarted]
+
+
+@pytest.mark.parametrize("name", [None, "a"])
+def test_late_news_of_an_old_run_do_not_end_the_new_one(
+    unnamed: tuple[ProgressCounter, Heard], name: str | None
+) -> None:
+    counter, heard = unnamed
+    counter.started(told_of(OWN, name=name))
+    counter.started(told_of(NEXT, name=name))
+    counter.progressed(told_of(OWN, name=name))
+    counter.ended(told_of(OWN, **FAILURE))
+    counter.ended(told_of(NEXT))
+
+    assert heard.events == [PipelineStarted("a"), PipelineStarted("a"), PipelineEnded("a")]
 
 
 # ---- pollers

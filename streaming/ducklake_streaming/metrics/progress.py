@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
@@ -12,29 +12,26 @@ from ducklake_streaming.jobs.exit_codes import exit_code_of
 from ducklake_streaming.kafka.places import Offsets, offsets_of_source
 from ducklake_streaming.metrics import declared as m
 from ducklake_streaming.metrics.health import Health
+from ducklake_streaming.metrics.query_runs import PipelineOf, QueryRuns, Run
 from ducklake_streaming.metrics.registry import Numbers
 
 INSERT = "insert"
 
 
 class ProgressCounter:
-    """Takes Spark's JSON of what happens to queries.
-
-    `pipeline_of` names the pipeline of a query by the query's name; None: it is of no pipeline.
-    """
+    """Takes Spark's JSON of what happens to queries. `pipeline_of`: see QueryRuns."""
 
     def __init__(
         self,
         numbers: Numbers,
         health: Health,
-        pipeline_of: Callable[[str | None], str | None],
+        pipeline_of: PipelineOf,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._numbers = numbers
         self._health = health
-        self._pipeline_of = pipeline_of
+        self._runs = QueryRuns(pipeline_of)
         self._clock = clock
-        self._pipelines: dict[str, str] = {}  # by the id of the query
         self._offsets: dict[str, Offsets] = {}
         self._followers: dict[str, Recorder] = {}
         self._inserting: set[str] = set()
@@ -52,23 +49,22 @@ class ProgressCounter:
         return self._offsets.get(pipeline, {})
 
     def started(self, told: Mapping[str, Any]) -> None:  # Any: JSON of Spark
-        pipeline = self._pipeline_of(told.get("name"))
-        if pipeline is not None:
-            self._pipelines[str(told["id"])] = pipeline
-            self._followers.get(pipeline, NO_RECORDER).record(PipelineStarted(pipeline))
+        self._start(told, is_new=True)
+
+    def claim(self, pipeline: str, run: Run) -> None:
+        """Take notice that the sink of a pipeline has a batch of this run."""
+        if self._runs.claim(pipeline, run):
+            self._tell(PipelineStarted(pipeline))
 
     def ended(self, told: Mapping[str, Any]) -> None:  # Any: see above
-        pipeline, reason = self._pipelines.pop(str(told["id"]), None), told.get("exception")
+        pipeline, reason = self._runs.end(_run(told)), told.get("exception")
         if pipeline is None:
             return
         error = None if reason is None else RuntimeError(str(reason))
-        event = PipelineEnded(pipeline) if error is None else PipelineFailed(pipeline, exit_code_of(error), error)
-        self._followers.get(pipeline, NO_RECORDER).record(event)
+        self._tell(PipelineEnded(pipeline) if error is None else PipelineFailed(pipeline, exit_code_of(error), error))
 
     def progressed(self, told: Mapping[str, Any]) -> None:  # Any: see above
-        if str(told["id"]) not in self._pipelines:  # it has started before anybody listened
-            self.started(told)
-        pipeline = self._pipelines.get(str(told["id"]))
+        pipeline = self._runs.of(_run(told)) or self._start(told, is_new=False)
         if pipeline is None:
             return
         sources = [one for one in told.get("sources", ()) if isinstance(one, Mapping)]
@@ -83,13 +79,28 @@ class ProgressCounter:
             self._offsets[pipeline] = ends
 
     def idle(self, told: Mapping[str, Any]) -> None:  # Any: see above
-        pipeline = self._pipelines.get(str(told["id"]))
+        """Take notice that a query had nothing to do. Spark says no name here, so that only known ones count."""
+        pipeline = self._runs.of(_run(told))
         if pipeline is not None:
             self._note(pipeline)
+
+    def _start(self, told: Mapping[str, Any], *, is_new: bool) -> str | None:  # Any: see above
+        """Return the pipeline of a query, which has just started, or before anybody listened."""
+        pipeline = self._runs.start(told.get("name"), _run(told), is_new=is_new)
+        if pipeline is not None:
+            self._tell(PipelineStarted(pipeline))
+        return pipeline
+
+    def _tell(self, event: PipelineStarted | PipelineEnded | PipelineFailed) -> None:
+        self._followers.get(event.pipeline, NO_RECORDER).record(event)
 
     def _note(self, pipeline: str) -> None:
         self._health.note_progress(pipeline)
         self._numbers.set(m.SINK_LAST_PROGRESS, self._clock.now().timestamp(), pipeline)
+
+
+def _run(told: Mapping[str, Any]) -> Run:  # Any: JSON of Spark
+    return Run(str(told["id"]), str(told["runId"]))
 
 
 def lost_snapshots(source: Mapping[str, Any]) -> int:  # Any: JSON of Spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -9,14 +10,17 @@ from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput
-from ducklake_core.observe import NO_RECORDER, Recorders
+from ducklake_core.observe import NO_RECORDER, Event, Recorders
 from ducklake_core.spec.quantities import parse_duration
 from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.options import SinkOptions
+from ducklake_sinks.report import BatchFailed, BatchReport
 from ducklake_streaming.metrics.exporter import JVM_SECONDS, PATIENCE_SECONDS, Exporter
 from ducklake_streaming.metrics.health import State
 from ducklake_streaming.metrics.jvm import JvmPoll
 from ducklake_streaming.metrics.lake_poll import LakePoll
+from ducklake_streaming.metrics.progress import ProgressCounter
+from ducklake_streaming.metrics.query_runs import Run
 from ducklake_streaming.metrics.registry import MAX_TABLES
 from ducklake_streaming.metrics.server import Address
 
@@ -51,7 +55,7 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     try:
         name = pipeline or options.stream or options.table or "default"
         recorder = exporter.pipeline_recorder(name, trigger_seconds, State.STARTING)
-        sink.add_recorder(Recorders(exporter.lake_recorder(), recorder))
+        sink.add_recorder(Recorders(exporter.lake_recorder(), _Claims(sink, name, exporter.progress), recorder))
     except InvalidInput:
         exporter.close()
         raise
@@ -62,6 +66,20 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
         exporter.poll("catalog", rest, exporter.page.hears_lake(lake), lake.close)
     exporter.poll("jvm", JVM_SECONDS, JvmPoll(spark, exporter.numbers))
     return exporter.start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """Says which query is that of a sink: the one whose batches it sees."""
+
+    sink: DuckLakeSink
+    pipeline: str
+    progress: ProgressCounter
+
+    def record(self, event: Event) -> None:
+        query = self.sink.current_query if isinstance(event, BatchReport | BatchFailed) else None
+        if query is not None and query.handle is not None:
+            self.progress.claim(self.pipeline, Run(query.query_id, query.run_id))
 
 
 def _seconds(name: str, value: str | float | timedelta) -> float:
