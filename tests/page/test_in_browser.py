@@ -63,7 +63,7 @@ def test_it_shows_what_pipelines_do_and_what_is_in_the_lake(shown: Shown, tab: T
     shown.record(Flushed("main.orders", 5_000, 1, 123_000, 7, 0.3))
     shown.record(DeadLettersKept({"stream": "orders"}, "main.orders", 2, "main.dead", "'x' is no bigint"))
     shown.page.hear_lake(read_lake(tmp_path, TABLES))
-    shown.page.hear_lags({"orders": 1234})
+    shown.page.hear_lag("orders", 1234)
 
     tab.open(shown.address)
 

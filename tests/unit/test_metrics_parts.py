@@ -348,9 +348,9 @@ def test_poller_waits_longer_after_failures_and_says_them() -> None:
         if len(asked) < 9:
             raise CatalogUnavailable("away")
 
-    poller = Poller("catalog", 30, ask, heard)
+    poller = Poller("catalog", 10, ask, heard)
 
-    assert [poller.poll() for _ in range(10)] == [60, 120, 240, *[LONGEST_SECONDS] * 5, 30, 30]
+    assert [poller.poll() for _ in range(10)] == [20, 40, *[LONGEST_SECONDS] * 6, 10, 10]
     assert [event.times for event in heard.events if isinstance(event, PollFailed)] == [*range(1, 9)]
 
 

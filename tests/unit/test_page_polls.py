@@ -1,6 +1,7 @@
 """What who polls tells the page: the lake as it was found, or that it was not, and how far pipelines are behind."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,12 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import CatalogUnavailable
+from ducklake_streaming.jobs.input_settings import KafkaInput
+from ducklake_streaming.kafka.cluster import Cluster, Topic
+from ducklake_streaming.kafka.errors import BrokerUnavailable
+from ducklake_streaming.kafka.places import Place
 from ducklake_streaming.metrics.declared import SINK_KAFKA_LAG
+from ducklake_streaming.metrics.kafka_lag import KafkaLagPoll
 from ducklake_streaming.metrics.lake_poll import LakePoll
 from ducklake_streaming.metrics.registry import Numbers
 from ducklake_streaming.metrics.status_page import StatusPage
@@ -72,9 +78,49 @@ def test_lag_of_a_pipeline_is_that_of_all_its_partitions() -> None:
         page.run.expect(name)
     numbers.replace(SINK_KAFKA_LAG, {("orders", "o", "0"): 5, ("orders", "o", "1"): 7, ("payments", "p", "0"): 0})
 
-    page.hears_lags(lambda: None, numbers)()
+    for name in ("orders", "payments"):
+        page.hears_lag(lambda: None, name, numbers)()
 
     assert {row["pipeline"]: row["lag_records"] for row in told(page)["rows"]["pipeline"]} == {
         "orders": 12,
         "payments": 0,
+    }
+
+
+class Broker(Cluster):
+    """Answers for topics of one partition with so many records; -1: it does not answer."""
+
+    def __init__(self, records: int) -> None:
+        self.records = records
+
+    def topics(self, names: Iterable[str]) -> list[Topic]:
+        if self.records < 0:
+            raise BrokerUnavailable("no broker answers")
+        return [Topic(name, name, (0,)) for name in names]
+
+    def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
+        return dict.fromkeys(places, 0)
+
+    def latest(self, places: Iterable[Place]) -> dict[Place, int]:
+        return dict.fromkeys(places, self.records)
+
+
+def test_one_broker_that_does_not_answer_hides_no_lag_of_others() -> None:
+    page, numbers, kafka = StatusPage(), Numbers(), KafkaInput(kind="kafka", servers="k:1", topics=("t",))
+    brokers, asks = {"orders": Broker(5), "payments": Broker(7)}, {}
+    for name, broker in brokers.items():
+        page.run.expect(name)
+        lag = KafkaLagPoll(name, kafka, lambda _: {}, numbers, lambda _, broker=broker: broker)
+        asks[name] = page.hears_lag(lag, name, numbers)
+        asks[name]()
+
+    brokers["orders"].records, brokers["payments"].records = 9, -1
+    with pytest.raises(BrokerUnavailable):
+        asks["payments"]()
+    asks["orders"]()
+
+    assert numbers.series(SINK_KAFKA_LAG) == {("orders", "t", "0"): 9, ("payments", "t", "0"): 7}
+    assert {row["pipeline"]: row["lag_records"] for row in told(page)["rows"]["pipeline"]} == {
+        "orders": 9,
+        "payments": 7,
     }

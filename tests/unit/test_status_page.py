@@ -33,7 +33,7 @@ def test_the_json_has_what_the_page_shows(tmp_path: Path) -> None:
     page = StatusPage(now=lambda: times[0])
     page.run.recorder("p").record(batch(30))
     page.hear_lake(read_lake(tmp_path, {"main.t": 30}))
-    page.hear_lags({"p": 12})
+    page.hear_lag("p", 12)
     times[0] += timedelta(seconds=10)
 
     told = json.loads(page.facts_json().body)

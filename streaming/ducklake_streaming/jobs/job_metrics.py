@@ -77,11 +77,10 @@ class JobMetrics:
         if job.metrics.poll:
             lake = LakePoll(partial(_open_lake, job), numbers)
             exporter.poll("catalog", job.metrics.every.total_seconds(), exporter.page.hears_lake(lake), lake.close)
-        kafka = {name: one.input for name, one in job.pipeline.items() if isinstance(one.input, KafkaInput)}
-        if kafka:
-            lags = KafkaLagPoll(kafka, partial(self._offsets_of, spark), numbers)
-            exporter.poll("kafka", LAG_SECONDS, exporter.page.hears_lags(lags, numbers))
         for name, one in job.pipeline.items():
+            if isinstance(one.input, KafkaInput):  # in a thread each: one that does not answer delays no other
+                lag = KafkaLagPoll(name, one.input, partial(self._offsets_of, spark), numbers)
+                exporter.poll(f"kafka of {name}", LAG_SECONDS, exporter.page.hears_lag(lag, name, numbers))
             if isinstance(one.input, DuckLakeInput) and not one.input.reads_change_feed:
                 exporter.progress.count_as_inserts(name)
         exporter.poll("jvm", JVM_SECONDS, JvmPoll(spark, numbers))

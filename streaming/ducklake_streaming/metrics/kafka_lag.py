@@ -1,10 +1,9 @@
-"""Asks Kafka how far pipelines are behind their topics. Runs on the driver, in a thread of its own."""
+"""Asks Kafka how far a pipeline is behind its topics. Runs on the driver, in a thread of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from ducklake_core.errors import DuckLakeError
 from ducklake_streaming.jobs.input_settings import KafkaInput
 from ducklake_streaming.kafka.cluster import Cluster
 from ducklake_streaming.kafka.lag import PartitionLag, lag_of_input
@@ -17,39 +16,29 @@ _ASK_SECONDS = 5.0
 
 
 class KafkaLagPoll:
-    """Asks the clusters of some pipelines once for each call. `offsets_of`: what a pipeline reads next."""
+    """Asks the cluster of a pipeline once for each call. `offsets_of`: what the pipeline reads next."""
 
     def __init__(
         self,
-        inputs: Mapping[str, KafkaInput],
+        pipeline: str,
+        kafka: KafkaInput,
         offsets_of: Callable[[str], Offsets],
         numbers: Numbers,
         make_cluster: Callable[[KafkaInput], Cluster] = lambda one: Cluster(one.servers, one.options, _ASK_SECONDS),
     ) -> None:
-        self._inputs = inputs
+        self._pipeline = pipeline
+        self._kafka = kafka
         self._offsets_of = offsets_of
         self._numbers = numbers
         self._make_cluster = make_cluster
-        self._clusters: dict[str, Cluster] = {}
-        self._told: dict[str, dict[Labels, float]] = {}
+        self._cluster: Cluster | None = None
 
     def __call__(self) -> None:
-        """Ask; one cluster that does not answer keeps the others from nothing. Raises the first error."""
-        first: DuckLakeError | None = None
-        for name, kafka in self._inputs.items():
-            try:
-                self._told[name] = lag_series(name, self._lags(name, kafka))
-            except DuckLakeError as error:
-                first = first or error
-        series = {labels: lag for of_one in self._told.values() for labels, lag in of_one.items()}
-        self._numbers.replace(m.SINK_KAFKA_LAG, series)
-        if first is not None:
-            raise first
-
-    def _lags(self, name: str, kafka: KafkaInput) -> list[PartitionLag]:
-        cluster = self._clusters.get(name) or self._make_cluster(kafka)
-        self._clusters[name] = cluster
-        return lag_of_input(cluster, self._offsets_of(name), kafka.topics, kafka.topic_pattern)
+        """Ask. Raises what asking raises: the last numbers stand."""
+        kafka, name = self._kafka, self._pipeline
+        cluster = self._cluster = self._cluster or self._make_cluster(kafka)
+        lags = lag_of_input(cluster, self._offsets_of(name), kafka.topics, kafka.topic_pattern)
+        self._numbers.replace_of(m.SINK_KAFKA_LAG, name, lag_series(name, lags))
 
 
 def lag_series(pipeline: str, lags: list[PartitionLag]) -> dict[Labels, float]:

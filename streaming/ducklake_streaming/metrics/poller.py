@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ducklake_core.observe import Recorder
 from ducklake_streaming.metrics.events import PollFailed
 
-LONGEST_SECONDS = 300.0
+LONGEST_SECONDS = 60.0  # after failures: numbers of what is back are soon those of now
 EXIT_SECONDS = 5.0
 
 

@@ -91,6 +91,12 @@ class Numbers(Collector):
         with self._lock:
             self._values[metric] = dict(values)
 
+    def replace_of(self, metric: Metric, first: str, values: Series) -> None:
+        """Put these series in the place of those whose first label is this."""
+        with self._lock:
+            others = {labels: value for labels, value in self._values[metric].items() if labels[0] != first}
+            self._values[metric] = {**others, **values}
+
     def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
         self._histograms[metric].labels(*self._shown(metric, labels)).observe(seconds)
 

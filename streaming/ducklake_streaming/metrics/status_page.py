@@ -1,13 +1,12 @@
 """Keeps the facts of the page and answers `/` and `/facts.json` with them. On the driver; no answer asks the catalog.
 
-What happens comes by the recorder `run`, the rest from who polls, by `hear_lake`, `hear_problem` and `hear_lags`.
+What happens comes by the recorder `run`, the rest from who polls, by `hear_lake`, `hear_problem` and `hear_lag`.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -66,15 +65,13 @@ class StatusPage:
 
         return ask
 
-    def hears_lags(self, poll: Callable[[], None], numbers: Numbers) -> Callable[[], None]:
-        """Return a poll of Kafka that also tells the page how far pipelines are behind."""
+    def hears_lag(self, poll: Callable[[], None], pipeline: str, numbers: Numbers) -> Callable[[], None]:
+        """Return a poll of Kafka that also tells the page how far a pipeline is behind."""
 
         def ask() -> None:
             poll()
-            lags: Counter[str] = Counter()
-            for (pipeline, *_), records in numbers.series(SINK_KAFKA_LAG).items():
-                lags[pipeline] += int(records)
-            self.hear_lags(lags)
+            series = numbers.series(SINK_KAFKA_LAG).items()
+            self.hear_lag(pipeline, sum(records for labels, records in series if labels[0] == pipeline))
 
         return ask
 
@@ -88,11 +85,9 @@ class StatusPage:
             if table.inlined.rows or table.name in known:
                 self._history.add(Measure.INLINED_ROWS, table.name, at, table.inlined.rows)
 
-    def hear_lags(self, lags: Mapping[str, float]) -> None:
-        """Take how many records each pipeline is behind Kafka, as it was just found."""
-        at = self._now()
-        for pipeline, lag in lags.items():
-            self._history.add(Measure.LAG_RECORDS, pipeline, at, lag)
+    def hear_lag(self, pipeline: str, records: float) -> None:
+        """Take how many records a pipeline is behind Kafka, as it was just found."""
+        self._history.add(Measure.LAG_RECORDS, pipeline, self._now(), records)
 
     def hear_problem(self, error: BaseException) -> None:
         """Take notice that the catalog did not answer; what it said last stays, with its age."""
