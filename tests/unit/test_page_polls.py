@@ -9,6 +9,8 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import CatalogUnavailable
+from ducklake_core.observe import CatalogAway
+from ducklake_streaming.jobs.events import PipelineStarted
 from ducklake_streaming.jobs.input_settings import KafkaInput
 from ducklake_streaming.kafka.cluster import Cluster, Topic
 from ducklake_streaming.kafka.errors import BrokerUnavailable
@@ -57,6 +59,19 @@ def test_the_page_says_why_a_poll_has_failed_until_one_goes_well(tmp_path: Path)
 
     assert away["catalog_problem"] == "CatalogUnavailable: no answer from 'db'"
     assert (told(page)["catalog_problem"], told(page)["lake"]["snapshot"]) == (None, 0)
+
+
+def test_an_answer_of_the_catalog_ends_the_wait_for_it(tmp_path: Path) -> None:
+    url, page = f"sqlite:///{tmp_path}/lake.sqlite", StatusPage()
+    recorder = page.run.recorder("p")
+    recorder.record(PipelineStarted("p"))
+    page.run.record(CatalogAway("db", 1, 0.0, 120.0, CatalogUnavailable("no answer from 'db'")))
+    away = told(page)
+
+    page.hears_lake(LakePoll(lambda: Lake.open(url), Numbers()))()
+
+    assert away["rows"]["pipeline"][0]["state"] == "waiting for the catalog"
+    assert told(page)["rows"]["pipeline"][0]["state"] == "running"
 
 
 def test_a_request_asks_the_catalog_nothing(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def after(*events: Event) -> PipelineFacts:
         ((catalog_away(),), State.NO_CATALOG),
         ((STARTED, catalog_away(), CatalogBack("db", 2, 3.0)), State.RUNNING),
         ((STARTED, catalog_away(), batch()), State.RUNNING),
+        ((STARTED, catalog_away(), Flushed("main.t", 0, 0, 0, 8, 0.1)), State.RUNNING),
         ((STARTED, BrokerAway("s", "k:1", 0.0, 60.0, NO_BROKER)), State.NO_BROKER),
         ((BrokerAway("s", "k:1", 0.0, 60.0, NO_BROKER), BrokerBack("s", "k:1", 2.0)), State.STARTING),
         ((STARTED, PipelineRestarted("p", NO_BROKER)), State.STARTING),
@@ -122,6 +123,18 @@ def test_dead_letters_flushes_and_warnings_are_kept_the_newest_first() -> None:
     assert "table=main.t" in facts.warnings[0].text
 
 
+def test_an_outage_that_lasts_is_one_warning_and_hides_no_other() -> None:
+    state = RunState(now=lambda: NOW)
+
+    state.record(FlushFailed({"table": "main.t"}, 1, CONFLICT))
+    for attempt in range(2 * KEPT_THINGS):
+        state.record(CatalogAway("db", attempt, float(attempt), 120.0, AWAY))
+
+    [away, flush] = state.facts().warnings
+    assert (away.event, flush.event) == ("catalog_unavailable", "flush_failed")
+    assert f"attempt={2 * KEPT_THINGS - 1}" in away.text
+
+
 def test_secrets_are_taken_out_of_errors_reasons_and_warnings() -> None:
     state = RunState(now=lambda: NOW, redact=lambda text: text.replace("hunter2", "***"))
 
@@ -140,7 +153,7 @@ def test_nothing_grows_without_end() -> None:
     for number in range(3 * MAX_PIPELINES):
         recorder = Recorders(state, state.recorder(f"query-{number}"))
         recorder.record(batch(number))
-        recorder.record(BatchFailed({}, CommitConflict("x" * 10 * LONGEST_TEXT)))
+        recorder.record(BatchFailed({}, CommitConflict(f"{number}" + "x" * 10 * LONGEST_TEXT)))
         recorder.record(DeadLettersKept({}, "main.t", 1, "main.dead", "y" * 10 * LONGEST_TEXT))
     facts = state.facts()
 

@@ -14,6 +14,7 @@ from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import NoLakeFound
 from ducklake_core.overview import SMALL_FILE_BYTES
 from ducklake_streaming.metrics import declared as m
+from ducklake_streaming.metrics.catalog_up import note_catalog
 from ducklake_streaming.metrics.lake_series import (
     FAILED,
     Found,
@@ -51,7 +52,7 @@ class LakePoll:
         except NoLakeFound:  # the first batch will create it
             has_answered = True
         finally:
-            self._numbers.set(m.CATALOG_UP, has_answered)
+            note_catalog(self._numbers, is_up=has_answered)
             if not has_answered:
                 self.close()  # the next call begins anew
 

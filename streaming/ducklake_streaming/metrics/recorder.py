@@ -37,6 +37,7 @@ from ducklake_streaming.jobs.events import (
 from ducklake_streaming.jobs.exit_codes import find_own_error
 from ducklake_streaming.kafka.events import RecordsMissing
 from ducklake_streaming.metrics import declared as m
+from ducklake_streaming.metrics.catalog_up import note_catalog
 from ducklake_streaming.metrics.causes import FailureCause, LetterCause, failure_cause, letter_cause
 from ducklake_streaming.metrics.registry import Numbers
 
@@ -78,6 +79,7 @@ class LakeRecorder(_EventCounter):
         numbers.add(m.SINK_FLUSH_FAILURES, 0, m.OTHER)
 
     def _flushed(self, event: Flushed) -> None:
+        note_catalog(self._numbers, is_up=True)
         table = self._numbers.tables.label(event.table)
         self._numbers.add(m.SINK_FLUSHED_ROWS, event.rows, table)
         self._numbers.add(m.SINK_FLUSHED_BYTES, event.size_bytes, table)
@@ -88,12 +90,11 @@ class LakeRecorder(_EventCounter):
         label = m.OTHER if table is None else self._numbers.tables.label(str(table))
         self._numbers.add(m.SINK_FLUSH_FAILURES, 1, label)
 
-    def _away(self, event: CatalogAway) -> None:
-        self._numbers.set(m.CATALOG_UP, 0)
-        self._numbers.add(m.CATALOG_OUTAGES, 1 if event.is_new else 0)
+    def _away(self, _: CatalogAway) -> None:
+        note_catalog(self._numbers, is_up=False)
 
     def _back(self, _: CatalogBack) -> None:
-        self._numbers.set(m.CATALOG_UP, 1)
+        note_catalog(self._numbers, is_up=True)
 
 
 class PipelineRecorder(_EventCounter):
@@ -195,7 +196,7 @@ class PipelineRecorder(_EventCounter):
 
     def _commit_ended(self, _: Event) -> None:
         self._numbers.add(m.SINK_COMMIT_ATTEMPTS, 1, self._pipeline)
-        self._numbers.set(m.CATALOG_UP, 1)
+        note_catalog(self._numbers, is_up=True)
 
     def _commit_retried(self, event: CommitRetried) -> None:
         self._repeat(UNAVAILABLE if isinstance(event.cause, CatalogUnavailable) else CONFLICT)

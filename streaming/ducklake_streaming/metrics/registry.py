@@ -82,9 +82,12 @@ class Numbers(Collector):
             values = self._values[metric]
             values[labels] = values.get(labels, 0.0) + amount
 
-    def set(self, metric: Metric, value: float, *labels: str) -> None:
+    def set(self, metric: Metric, value: float, *labels: str) -> float | None:
+        """Set a gauge; return what it was, None: nobody had told it."""
         with self._lock:
+            before = self._values[metric].get(labels)
             self._values[metric][labels] = value
+            return before
 
     def replace(self, metric: Metric, values: Series) -> None:
         """Put these series in the place of all that the metric has."""

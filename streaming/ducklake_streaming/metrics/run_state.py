@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from ducklake_core.clock import Now, utc_now
 from ducklake_core.log_lines import line_of
-from ducklake_core.observe import CatalogAway, CatalogBack, Event, Flushed, Recorder
+from ducklake_core.observe import CatalogAway, CatalogBack, CommitMade, EpochReplayed, Event, Flushed, Recorder
 from ducklake_sinks.report import BatchFailed, BatchReplayed, BatchReport, BatchStopped, DeadLettersKept
 from ducklake_streaming.jobs.events import PipelineEnded, PipelineFailed, PipelineRestarted, PipelineStarted
 from ducklake_streaming.jobs.exit_codes import ExitCode, exit_code_of, line_of_error
@@ -66,7 +66,7 @@ class RunState:
         self._is_catalog_away = False
         self._letters: deque[Letters] = deque(maxlen=KEPT_THINGS)
         self._flushes: deque[Flush] = deque(maxlen=KEPT_THINGS)
-        self._warnings: deque[Warned] = deque(maxlen=KEPT_THINGS)
+        self._warnings: dict[tuple[str, ...], Warned] = {}  # the last of those that are alike
 
     def facts(self) -> RunFacts:
         """Return all that is known now."""
@@ -76,7 +76,7 @@ class RunState:
                 tuple(self._facts_of(name, one) for name, one in self._pipelines.items()),
                 _newest_first(self._letters),
                 _newest_first(self._flushes),
-                _newest_first(self._warnings),
+                _newest_first(self._warnings.values()),
             )
 
     def expect(self, pipeline: str) -> None:
@@ -93,14 +93,18 @@ class RunState:
         """Take notice of what happened to the lake, and of what is worth a warning."""
         at = self._now()
         with self._lock:
-            match event:
-                case Flushed(table=table, rows=rows, files=files, size_bytes=size, seconds=seconds) if rows:
-                    self._flushes.append(Flush(at, table, rows, files, size, seconds))
-                case CatalogAway() | CatalogBack():
-                    self._is_catalog_away = isinstance(event, CatalogAway)
+            if isinstance(event, Flushed) and event.rows:
+                size, seconds = event.size_bytes, event.seconds
+                self._flushes.append(Flush(at, event.table, event.rows, event.files, size, seconds))
+            if isinstance(event, CatalogAway | CatalogBack | CommitMade | EpochReplayed | Flushed):
+                self._is_catalog_away = isinstance(event, CatalogAway)
             if event.severity() >= logging.WARNING and not isinstance(event, DeadLettersKept):
-                text = line_of("", event.facts()).strip()
-                self._warnings.append(Warned(at, event.line, self._short(text)))
+                self._warn(event, at)
+
+    def note_catalog_answer(self) -> None:
+        """Take notice that the catalog has answered: who gave up waiting for it does not say so."""
+        with self._lock:
+            self._is_catalog_away = False
 
     def record_of(self, name: str, event: Event) -> None:
         """Take notice of what happened to a pipeline."""
@@ -127,6 +131,17 @@ class RunState:
                 pipeline.state = State.STARTING
             case PipelineFailed(error=error):
                 self._end(pipeline, error, at)
+
+    def _warn(self, event: Event, at: datetime) -> None:
+        """Keep a warning in the place of the last one that was alike: one outage must not hide all else."""
+        facts = event.facts()
+        text = line_of("", facts).strip()
+        alike = (text,) if event.repeats_by is None else tuple(str(facts.get(name)) for name in event.repeats_by)
+        key = event.line, *alike
+        self._warnings.pop(key, None)
+        self._warnings[key] = Warned(at, event.line, self._short(text))
+        if len(self._warnings) > KEPT_THINGS:
+            del self._warnings[next(iter(self._warnings))]
 
     # ---- batches
 

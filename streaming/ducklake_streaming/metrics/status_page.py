@@ -60,6 +60,7 @@ class StatusPage:
             except DuckLakeError as error:
                 self.hear_problem(error)
                 raise
+            self.run.note_catalog_answer()
             if poll.state is not None:
                 self.hear_lake(poll.state)
 
