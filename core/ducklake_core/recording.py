@@ -5,6 +5,7 @@ The names here are those of `ducklake_core.observe`, where core's own events are
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -71,6 +72,11 @@ class LogRecorder:
         for late, times in self._spacing.due():
             _write(late, late.severity(), times)
 
+    def flush(self) -> None:
+        """Write what is held back, with how often it was: at the end, when nothing may come that would be written."""
+        for late, times in self._spacing.held_back():
+            _write(late, late.severity(), times)
+
     def forget(self) -> None:
         """Begin anew: what repeats is written at once."""
         self._spacing.clear()
@@ -115,6 +121,7 @@ class NoRecorder:
 
 
 LOG_RECORDER = LogRecorder()
+atexit.register(LOG_RECORDER.flush)
 NO_RECORDER = NoRecorder()
 
 

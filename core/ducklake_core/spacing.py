@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from ducklake_core.clock import SYSTEM_CLOCK
 
 FIRST_SECONDS, LONGEST_SECONDS = 10.0, 600.0  # from one line to the next: at first, and at most
+OVER_SECONDS = 60.0  # the most of what was over in between: when it begins again, that is soon said
 MAX_SERIES = 1000
 
 Line = TypeVar("Line")
@@ -78,6 +79,7 @@ class Spacing(Generic[Line]):
             is_news = series is None or series.is_open
             if series is not None:
                 series.held_back, series.is_open = None, False
+                series.gap = min(series.gap, OVER_SECONDS)
             return is_news
 
     def due(self) -> list[tuple[Line, Repeated]]:
@@ -88,6 +90,13 @@ class Spacing(Generic[Line]):
         with self._lock:
             late = [one for one in self._series.values() if one.held_back is not None and now - one.said_at >= one.gap]
             return [(one.held_back, one.say(now)) for one in late if one.held_back is not None]
+
+    def held_back(self) -> list[tuple[Line, Repeated]]:
+        """Return all lines that were held back: they are to be written now, for nothing may come any more."""
+        now = self._seconds()
+        with self._lock:
+            held = [one for one in self._series.values() if one.held_back is not None]
+            return [(one.held_back, one.say(now)) for one in held if one.held_back is not None]
 
     def clear(self) -> None:
         """Forget every line."""

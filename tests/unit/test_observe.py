@@ -2,6 +2,8 @@
 
 import logging
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -195,6 +197,49 @@ def test_who_heard_that_the_catalog_is_away_hears_that_it_is_back_and_nobody_els
 
     assert [line.split()[0] for line in caplog.messages] == 2 * ["catalog_unavailable", "catalog_available"]
     assert "times=11" in caplog.messages[2]
+
+
+def test_an_outage_after_a_long_one_is_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Ticks()
+    log = LogRecorder(clock)
+    for attempt in range(200):  # half an hour
+        log.record(CatalogAway("c", attempt, 10.0 * attempt, 3600.0, CatalogUnavailable("away")))
+        clock.now += 10
+    log.record(CatalogBack("c", 201, 2000.0))
+    caplog.clear()
+
+    clock.now += 60
+    log.record(CatalogAway("c", 1, 0.0, 3600.0, CatalogUnavailable("away")))
+    log.record(CatalogBack("c", 2, 1.0))
+
+    assert [line.split()[0] for line in caplog.messages] == ["catalog_unavailable", "catalog_available"]
+
+
+def test_what_is_held_back_is_said_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = LogRecorder(Ticks())
+    for batch in range(3):
+        log.record(DeadLettersKept({"stream": "s", "batch": batch}, "main.t", 2, "main.letters", "bad"))
+
+    log.flush()
+    log.flush()
+
+    assert [line.rpartition("reason=bad")[2] for line in told(caplog)] == ["", " times=3 total_rows=6"]
+
+
+def test_a_process_that_ends_says_what_is_held_back() -> None:
+    program = """
+import logging
+from ducklake_core.errors import CatalogUnavailable
+from ducklake_core.observe import LOG_RECORDER, CatalogAway
+logging.basicConfig(format="%(message)s")
+for attempt in range(3):
+    LOG_RECORDER.record(CatalogAway("c", attempt, 0.0, 9.0, CatalogUnavailable("away")))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)  # our own
+
+    assert [line.rpartition("away")[2] for line in ended.stderr.splitlines()] == ['"', '" times=3']
 
 
 def test_a_pipeline_that_begins_again_and_again_is_spaced_as_a_whole(caplog: pytest.LogCaptureFixture) -> None:

@@ -110,4 +110,5 @@ def _end(supervisors: Sequence[Supervisor], recorder: Recorder) -> ExitCode:
     failed = sorted((one for one in supervisors if one.has_failed), key=lambda one: one.failed_at)
     code = failed[0].code if failed else ExitCode.ENDED
     recorder.record(JobEnded(code, tuple(one.name for one in failed)))
+    LOG_RECORDER.flush()
     return code
