@@ -20,6 +20,7 @@ from ducklake_sinks.report import BatchFailed, BatchReplayed, BatchReport, Batch
 from ducklake_sinks.stopwatch import MAX_PHASES, BatchCourse, PhaseTime, Stopwatch
 from ducklake_streaming.jobs.references import HIDDEN, Redactor
 from ducklake_streaming.tracing import TraceRecorder
+from ducklake_streaming.tracing import recorder as recorder_module
 from ducklake_streaming.tracing.attributes import MAX_PARTITIONS, MAX_TABLES
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -184,3 +185,17 @@ def test_a_recorder_without_a_provider_pickles_and_one_with_a_provider_says_why_
     copy.record(report())  # by the provider of the process, which does nothing
     with pytest.raises(InvalidInput, match="set_tracer_provider"):
         pickle.dumps(TraceRecorder(TracerProvider()))
+
+
+def test_a_recorder_that_was_pickled_tells_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    monkeypatch.setattr(recorder_module, "get_tracer", lambda *_: provider.get_tracer("other process"))
+    recorder = TraceRecorder(redact=Redactor(["planted"]).redact)
+
+    copy = pickle.loads(pickle.dumps(recorder))  # noqa: S301 # our own
+    copy.record(BatchFailed({"stream": "planted"}, CatalogUnavailable("no answer with planted")))
+
+    [batch] = memory.get_finished_spans()
+    assert HIDDEN in batch.to_json()
+    assert "planted" not in batch.to_json()

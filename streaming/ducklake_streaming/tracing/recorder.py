@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider, get_tracer, set_span_in_context
 
@@ -93,13 +94,13 @@ class TraceRecorder:
         """Return the time of day in nanoseconds, as spans have it."""
         return int(self._clock.now().timestamp() * 1_000_000) * 1000
 
-    def __reduce__(self) -> tuple[type[TraceRecorder], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[], TraceRecorder], tuple[()]]:
         if self._provider is not None:
             raise InvalidInput(
                 "a TraceRecorder with a provider cannot go to another process: over Spark Connect, set the provider "
                 "there by opentelemetry.trace.set_tracer_provider, and make TraceRecorder()"
             )
-        return TraceRecorder, ()
+        return partial(TraceRecorder, redact=self._redact), ()
 
 
 def _nanoseconds(seconds: float) -> int:
