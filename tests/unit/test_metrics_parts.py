@@ -10,8 +10,14 @@ import pytest
 
 from ducklake_core.clock import Clock
 from ducklake_core.errors import CatalogUnavailable
-from ducklake_core.observe import NO_RECORDER, Event
-from ducklake_streaming.jobs.events import PipelineEnded, PipelineFailed, PipelineRestarted, PipelineStarted
+from ducklake_core.observe import NO_RECORDER, CatalogAway, CommitMade, Event
+from ducklake_streaming.jobs.events import (
+    PipelineEnded,
+    PipelineFailed,
+    PipelineRestarted,
+    PipelineStarted,
+    RecordsRead,
+)
 from ducklake_streaming.jobs.exit_codes import ExitCode
 from ducklake_streaming.metrics import declared as m
 from ducklake_streaming.metrics.events import PollFailed
@@ -151,6 +157,39 @@ def test_three_triggers_may_pass_in_silence(health: Health, moment: Moment) -> N
     moment.seconds = 301
     health.note_progress("a")
     assert alive(health) == (503, "pipeline 'b' has told no progress for 301 s")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [CatalogAway("c", 2, 10.0, 3600.0, CatalogUnavailable("away")), CommitMade(7, 1, 0.5), RecordsRead("a", NOW)],
+    ids=lambda event: type(event).__name__,
+)
+def test_batch_that_takes_long_and_shows_signs_of_life_is_alive(health: Health, moment: Moment, event: Event) -> None:
+    start(health)
+    moment.seconds = 61
+
+    health.recorder("b").record(event)
+    assert alive(health) == (503, "pipeline 'a' has told no progress for 61 s")
+    health.recorder("a").record(event)
+    assert alive(health) == (200, "ok")
+
+
+def test_query_may_wait_for_its_catalog_in_silence(health: Health, moment: Moment) -> None:
+    health.expect("a", patience_seconds=200)
+    start(health)
+    moment.seconds = 260
+
+    assert alive(health) == (200, "ok")
+    moment.seconds = 261
+    assert alive(health) == (503, "pipeline 'a' has told no progress for 261 s")
+
+
+def test_catalog_that_nobody_asks_keeps_nobody_from_being_ready(moment: Moment) -> None:
+    health = Health(Numbers(), 60, moment.clock)
+    health.expect("a")
+    health.record(PipelineStarted("a"))
+
+    assert ready(health) == (200, "ok")
 
 
 def test_failed_query_is_neither_alive_nor_ready(health: Health) -> None:

@@ -20,7 +20,7 @@ def sink(tmp_path: Path) -> Iterator[DuckLakeSink]:
     made.close()
 
 
-@pytest.mark.parametrize("name", ["every", "trigger"])
+@pytest.mark.parametrize("name", ["every", "trigger", "stuck_after"])
 def test_a_time_that_is_none_is_named(sink: DuckLakeSink, name: str) -> None:
     with pytest.raises(InvalidInput, match=f"{name} is 'soon', but must be a number of seconds"):
         start_metrics(sink, **{name: "soon"})  # type: ignore[arg-type] # mypy takes it for any of them

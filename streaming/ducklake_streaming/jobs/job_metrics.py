@@ -62,8 +62,8 @@ class JobMetrics:
         """Return who counts what a pipeline does."""
         if self.exporter is None or self.job is None:
             return []
-        trigger = self.job.pipeline[name].trigger
-        return [self.exporter.pipeline_recorder(name, trigger.interval.total_seconds())]
+        trigger, patience = self.job.pipeline[name].trigger, self.job.catalog.timeout.total_seconds()
+        return [self.exporter.pipeline_recorder(name, trigger.interval.total_seconds(), patience_seconds=patience)]
 
     def watch(self, spark: SparkSession, stack: ExitStack) -> None:
         """Listen to queries, and ask catalog, Kafka and JVM in threads of their own, which end with `stack`."""

@@ -32,7 +32,7 @@ class MetricsSettings(Keys):
     )
     max_tables: TableCount = setting("so many tables have series of their own; all others are `other`", default=100)
     stuck_after: Duration = setting(
-        "a query that tells nothing for so long, and for three triggers, is not alive",
+        "a query that tells nothing for so long, and for three triggers, is not alive; longer than your longest batch",
         default=timedelta(minutes=10),
         shown='`"10m"`',
     )

@@ -82,12 +82,22 @@ class Exporter:
         """Return who counts what happens to the lake beside the pipelines."""
         return Recorders(LakeRecorder(self.numbers), self.page.run)
 
-    def pipeline_recorder(self, name: str, trigger_seconds: float = 0.0, state: State = State.STARTING) -> Recorder:
-        """Make a pipeline known, and return who counts what happens to it. Its query has its name, or none."""
+    def pipeline_recorder(
+        self,
+        name: str,
+        trigger_seconds: float = 0.0,
+        state: State = State.STARTING,
+        patience_seconds: float = 0.0,
+    ) -> Recorder:
+        """Make a pipeline known, and return who counts what happens to it. Its query has its name, or none.
+
+        `patience_seconds`: how long it waits for a catalog that is away.
+        """
         self._pipelines.add(name)
-        self.health.expect(name, trigger_seconds, state)
+        self.health.expect(name, trigger_seconds, state, patience_seconds)
         self.numbers.set(m.SINK_TRIGGER, trigger_seconds, name)
-        return Recorders(PipelineRecorder(self.numbers, name, self._clock), self.health, self.page.run.recorder(name))
+        counter = PipelineRecorder(self.numbers, name, self._clock)
+        return Recorders(counter, self.health.recorder(name), self.page.run.recorder(name))
 
     def listen_to(self, spark: SparkSession) -> None:
         """Count the progress of queries."""

@@ -9,8 +9,14 @@ from enum import StrEnum
 from http import HTTPStatus
 
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
-from ducklake_core.observe import Event
-from ducklake_streaming.jobs.events import PipelineEnded, PipelineFailed, PipelineRestarted, PipelineStarted
+from ducklake_core.observe import CatalogAway, CommitMade, Event, Recorder
+from ducklake_streaming.jobs.events import (
+    PipelineEnded,
+    PipelineFailed,
+    PipelineRestarted,
+    PipelineStarted,
+    RecordsRead,
+)
 from ducklake_streaming.jobs.exit_codes import line_of_error
 from ducklake_streaming.metrics import declared as m
 from ducklake_streaming.metrics.answers import TEXT, Answer
@@ -18,6 +24,8 @@ from ducklake_streaming.metrics.registry import Numbers
 
 STUCK_SECONDS = 600.0
 _TRIGGERS = 3.0  # so many intervals of its trigger a query may be silent in any case
+_MARGIN_SECONDS = 60.0  # from the end of a wait for the catalog to what is told of it
+_SIGNS_OF_LIFE = (CatalogAway, CommitMade, RecordsRead)  # of a batch that takes long
 
 
 class State(StrEnum):
@@ -54,9 +62,15 @@ class Health:
         self._pipelines: dict[str, _Pipeline] = {}
         self._lock = threading.Lock()
 
-    def expect(self, pipeline: str, trigger_seconds: float = 0.0, state: State = State.STARTING) -> None:
-        """Make a pipeline known that is to run."""
-        stuck = max(self._stuck, _TRIGGERS * trigger_seconds)
+    def expect(
+        self,
+        pipeline: str,
+        trigger_seconds: float = 0.0,
+        state: State = State.STARTING,
+        patience_seconds: float = 0.0,
+    ) -> None:
+        """Make a pipeline known that is to run. `patience_seconds`: how long it waits for a catalog that is away."""
+        stuck = max(self._stuck, _TRIGGERS * trigger_seconds, patience_seconds + _MARGIN_SECONDS)
         with self._lock:
             self._pipelines[pipeline] = _Pipeline(state, self._clock.seconds(), stuck)
 
@@ -65,6 +79,10 @@ class Health:
         with self._lock:
             if pipeline in self._pipelines:
                 self._pipelines[pipeline].silent_since = self._clock.seconds()
+
+    def recorder(self, pipeline: str) -> Recorder:
+        """Return who is to be told what happens to a pipeline."""
+        return _PipelineRecorder(self, pipeline)
 
     def record(self, event: Event) -> None:
         match event:
@@ -103,7 +121,7 @@ class Health:
         return None
 
     def _why_not_ready(self) -> str | None:
-        if self._numbers.value(m.CATALOG_UP) != 1.0:
+        if self._numbers.value(m.CATALOG_UP) == 0.0:  # None: nobody has asked it
             return "the catalog has not answered"
         with self._lock:
             waiting = [name for name, one in self._pipelines.items() if one.state is State.STARTING]
@@ -117,3 +135,16 @@ class Health:
             return Answer(b"ok\n", TEXT)
         text = f"{self._redact(problem)}\n"  # an error may quote bytes that are no UTF-8
         return Answer(text.encode(errors="replace"), TEXT, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class _PipelineRecorder:
+    """Tells of which pipeline a sign of life is."""
+
+    health: Health
+    pipeline: str
+
+    def record(self, event: Event) -> None:
+        if isinstance(event, _SIGNS_OF_LIFE):
+            self.health.note_progress(self.pipeline)
+        self.health.record(event)

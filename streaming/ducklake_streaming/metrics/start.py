@@ -16,7 +16,7 @@ from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.report import BatchFailed, BatchReport
 from ducklake_streaming.metrics.exporter import JVM_SECONDS, PATIENCE_SECONDS, Exporter
-from ducklake_streaming.metrics.health import State
+from ducklake_streaming.metrics.health import STUCK_SECONDS, State
 from ducklake_streaming.metrics.jvm import JvmPoll
 from ducklake_streaming.metrics.lake_poll import LakePoll
 from ducklake_streaming.metrics.progress import ProgressCounter
@@ -34,6 +34,7 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     trigger: str | float | timedelta = 0,
     poll: bool = True,
     every: str | float | timedelta = "30s",
+    stuck_after: str | float | timedelta = STUCK_SECONDS,
     max_tables: int = MAX_TABLES,
     certificate: str | None = None,
     key: str | None = None,
@@ -47,14 +48,16 @@ def start_metrics(  # noqa: PLR0913 # each is a choice that users make, by name
     others are as in `[metrics]` of a job file. Raises InvalidInput where it cannot listen, or came too late.
     """
     rest, trigger_seconds = _seconds("every", every), _seconds("trigger", trigger)
+    stuck = _seconds("stuck_after", stuck_after)
     spark = SparkSession.getActiveSession()
     if spark is None or not hasattr(spark, "_jsparkSession"):
         raise InvalidInput("metrics need a classic Spark session in this process: start one before start_metrics")
     options = sink.options
-    exporter = Exporter(Address(host, port, certificate, key, client_ca), max_tables=max_tables)
+    exporter = Exporter(Address(host, port, certificate, key, client_ca), max_tables=max_tables, stuck_seconds=stuck)
     try:
         name = pipeline or options.stream or options.table or "default"
-        recorder = exporter.pipeline_recorder(name, trigger_seconds, State.STARTING)
+        patience = options.catalog_timeout.total_seconds()
+        recorder = exporter.pipeline_recorder(name, trigger_seconds, State.STARTING, patience)
         sink.add_recorder(Recorders(exporter.lake_recorder(), _Claims(sink, name, exporter.progress), recorder))
     except InvalidInput:
         exporter.close()
