@@ -15,7 +15,7 @@ from ducklake_core import Epoch, Lake
 from ducklake_core.errors import CatalogUnavailable, ContentionError, LedgerError
 from ducklake_core.model import Consumer, LedgerEntry
 from ducklake_core.observe import CommitDoubted, CommitRetried, Recorder, Resolution
-from ducklake_sinks.report import BatchStopped
+from ducklake_sinks.report import BatchReport, BatchStopped
 from ducklake_streaming.demo.local_postgres import free_port
 from ducklake_streaming.kafka.events import RecordsMissing
 from tests.fixtures.jobs import JobFolder, JobProcess
@@ -134,7 +134,8 @@ def _entry_of(lake: Lake, stream: str) -> LedgerEntry:
 def tell_what_a_run_cannot(recorder: Recorder) -> None:
     """Tell a real recorder of what cannot be had in one run of a minute, as if it had happened to its pipeline."""
     missing = RecordsMissing("elsewhere", "orders", 0, 5, 10, 15, 20, "retention")
-    for event in (missing, replace(missing, partition=1), BatchStopped({}, RuntimeError("stopped"))):
+    committed, stopped = BatchReport({}, 1, {}, None, {"total": 0.1}), BatchStopped({}, RuntimeError("stopped"))
+    for event in (missing, replace(missing, partition=1), committed, stopped):
         recorder.record(event)
     for resolution in Resolution:
         recorder.record(CommitDoubted(resolution, 1))

@@ -46,6 +46,7 @@ ADDED = {"main.t": AddedCount(inlined_rows=2, inlined_bytes=16, files=1, file_ro
 REPORT = BatchReport(BATCH, 7, ADDED, None, SECONDS)
 AWAY = CatalogUnavailable("no")
 CONFLICT = ContentionError("lost")
+MISSING = RecordsMissing("s", "t", 0, 5, 1, 6, 9, "gone")
 LETTERS = {"the value is no UTF-8": 2, "field 'a' is no int, but 1.5": 1}
 
 
@@ -118,12 +119,31 @@ CASES: dict[str, tuple[list[Event], m.Metric, tuple[str, ...], float]] = {
     "conflict of a batch": ([BatchRebuilt(BATCH, CONFLICT)], m.SINK_COMMIT_RETRIES, ("p", "conflict"), 1),
     "conflict of a flush": ([ConflictRetried(1, CONFLICT)], m.SINK_COMMIT_RETRIES, ("p", "conflict"), 1),
     "doubt": ([CommitDoubted(Resolution.COMMITTED, 2)], m.SINK_COMMITS_UNKNOWN, ("p", "committed"), 1),
-    "changes": ([ChangesRead("p", {"delete": 4})], m.SOURCE_ROWS, ("p", "delete"), 4),
-    "missing records, once of a number that nobody knows": (
-        [RecordsMissing("s", "t", 0, 5, 1, 6, 9, "gone"), RecordsMissing("s", "t", 0, None, 1, None, None, "gone")],
+    "changes": ([ChangesRead("p", {"delete": 4}), REPORT, REPORT], m.SOURCE_ROWS, ("p", "delete"), 4),
+    "changes of a batch that is read again": (
+        [ChangesRead("p", {"delete": 4}), BatchFailed(BATCH, AWAY), ChangesRead("p", {"delete": 4}), REPORT],
+        m.SOURCE_ROWS,
+        ("p", "delete"),
+        4,
+    ),
+    "changes of a batch that the ledger had": (
+        [ChangesRead("p", {"delete": 4}), REPORT, BatchReplayed(BATCH, None, {}, None, SECONDS)],
+        m.SOURCE_ROWS,
+        ("p", "delete"),
+        4,
+    ),
+    "missing records": ([MISSING, REPORT, MISSING, REPORT, REPORT], m.SINK_KAFKA_MISSING, ("p", "t", "0"), 10),
+    "missing records of a batch that is read again": (
+        [MISSING, BatchFailed(BATCH, AWAY), MISSING, REPORT],
         m.SINK_KAFKA_MISSING,
         ("p", "t", "0"),
-        6,
+        5,
+    ),
+    "missing records of a number that nobody knows": (
+        [RecordsMissing("s", "t", 0, None, 1, None, None, "gone"), REPORT],
+        m.SINK_KAFKA_MISSING,
+        ("p", "t", "0"),
+        1,
     ),
     "running": ([PipelineStarted("p")], m.SINK_RUNNING, ("p",), 1),
     "not running": ([PipelineStarted("p"), PipelineEnded("p")], m.SINK_RUNNING, ("p",), 0),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,11 @@ class Broker(Cluster):
 
 def test_one_broker_that_does_not_answer_hides_no_lag_of_others() -> None:
     page, numbers, kafka = StatusPage(), Numbers(), KafkaInput(kind="kafka", servers="k:1", topics=("t",))
-    brokers, asks = {"orders": Broker(5), "payments": Broker(7)}, {}
+    brokers = {"orders": Broker(5), "payments": Broker(7)}
+    asks = {}
     for name, broker in brokers.items():
         page.run.expect(name)
-        lag = KafkaLagPoll(name, kafka, lambda _: {}, numbers, lambda _, broker=broker: broker)
+        lag = KafkaLagPoll(name, kafka, lambda _: {}, numbers, partial(lambda found, _: found, broker))
         asks[name] = page.hears_lag(lag, name, numbers)
         asks[name]()
 

@@ -106,6 +106,8 @@ class PipelineRecorder(_EventCounter):
         self._clock = clock
         self._letter_tables: set[str] = set()
         self._newest: datetime | None = None  # record of the batch that is written now
+        self._changes: Mapping[str, int] = {}  # of that batch, and so are the next: they count when it is committed
+        self._missing: dict[tuple[str, str], int] = {}
         self._batch_failed = False  # so that its query will fail of the same
         self._acts = {
             BatchReport: self._committed,
@@ -150,11 +152,24 @@ class PipelineRecorder(_EventCounter):
             self._numbers.add(m.SINK_FILES, added.files, *labels)
             self._numbers.add(m.SINK_BYTES, added.file_bytes, *labels)
             self._numbers.add(m.SINK_FLUSH_FAILURES, 0, labels[1])  # known before the first flush
+        self._count_read()
         if self._newest is not None:
             lag = (self._clock.now() - self._newest).total_seconds()
             self._numbers.set(m.SINK_EVENT_TIME_LAG, max(0.0, lag), self._pipeline)
 
+    def _count_read(self) -> None:
+        """Count what was read for a batch: Spark reads one that fails again, and it counts once."""
+        for change_type, count in self._changes.items():
+            self._numbers.add(m.SOURCE_ROWS, count, self._pipeline, change_type)
+        for place, records in self._missing.items():
+            self._numbers.add(m.SINK_KAFKA_MISSING, records, self._pipeline, *place)
+        self._forget_read()
+
+    def _forget_read(self) -> None:
+        self._changes, self._missing = {}, {}
+
     def _replayed(self, event: BatchReplayed) -> None:
+        self._forget_read()
         self._end_batch("replayed", event.seconds)
 
     def _end_batch(self, outcome: str, seconds: Mapping[str, float]) -> None:
@@ -166,10 +181,12 @@ class PipelineRecorder(_EventCounter):
 
     def _failed(self, event: BatchFailed) -> None:
         self._batch_failed = True
+        self._forget_read()
         self._numbers.add(m.SINK_BATCHES, 1, self._pipeline, "failed")
         self._note_failure(event.error)
 
     def _stopped(self, _: BatchStopped) -> None:
+        self._forget_read()
         self._numbers.add(m.SINK_BATCHES, 1, self._pipeline, "stopped")
 
     def _letters(self, event: DeadLettersKept) -> None:
@@ -185,12 +202,12 @@ class PipelineRecorder(_EventCounter):
         self._newest = event.newest
 
     def _changes_read(self, event: ChangesRead) -> None:
-        for change_type, count in event.rows.items():
-            self._numbers.add(m.SOURCE_ROWS, count, self._pipeline, change_type)
+        self._changes = event.rows
 
     def _records_missing(self, event: RecordsMissing) -> None:
-        labels = self._pipeline, event.topic, str(event.partition)
-        self._numbers.add(m.SINK_KAFKA_MISSING, event.records or 1, *labels)  # one at least where nobody can know
+        place = event.topic, str(event.partition)
+        self._missing[place] = event.records or 1  # one at least where nobody can know
+        self._numbers.add(m.SINK_KAFKA_MISSING, 0, self._pipeline, *place)  # known before the batch ends
 
     # ---- commits
 
