@@ -107,6 +107,16 @@ def test_there_are_so_many_series_and_no_more() -> None:
     assert len(history.names(Measure.INLINED_ROWS)) == MAX_SERIES
 
 
+def test_many_tables_leave_room_for_the_plots_of_pipelines() -> None:
+    history = History()
+    for number in range(3 * MAX_SERIES):
+        history.add(Measure.INLINED_ROWS, f"main.t{number}", at(0), 1)
+
+    history.add(Measure.ROWS, "p", at(0), 10)
+
+    assert history.names(Measure.ROWS) == ("p",)
+
+
 @given(st.lists(st.tuples(st.integers(0, POINTS - 2), st.integers(0, 1000)), min_size=1))
 def test_no_row_is_missing_in_a_plot_and_none_is_there_twice(batches: list[tuple[int, int]]) -> None:
     history = History()

@@ -17,6 +17,7 @@ from ducklake_streaming.metrics.markup import Markup, joined, tag
 from ducklake_streaming.metrics.page import PAGE_HEADERS, SCRIPT, STYLE
 from ducklake_streaming.metrics.plots import HEIGHT, WIDTH, Plot, draw
 from ducklake_streaming.metrics.status_page import StatusPage
+from ducklake_streaming.overview.lake_state import LakeState
 from ducklake_streaming.overview.snapshots import offsets_text
 from tests.fixtures.pages import read_lake
 
@@ -97,6 +98,25 @@ def test_of_a_thousand_tables_some_are_shown_and_the_others_counted(tmp_path: Pa
 
     assert "and 900 more" in text
     assert ("main.t99<" in text, "main.t100<" in text) == (True, False)
+
+
+def test_of_many_tables_those_with_most_inlined_rows_have_plots_whenever_they_come(tmp_path: Path) -> None:
+    page = StatusPage(now=lambda: NOW)
+    lake = read_lake(tmp_path, {"main.t": 1})
+    [table] = lake.totals.tables
+
+    def with_tables(rows: dict[str, int]) -> LakeState:
+        tables = [replace(table, name=name, inlined=replace(table.inlined, rows=n)) for name, n in rows.items()]
+        return replace(lake, totals=replace(lake.totals, tables=tuple(tables)))
+
+    many = {f"main.t{number}": 1 for number in range(500)}
+    page.hear_lake(with_tables(many))
+    page.hear_lake(with_tables({**many, "main.late": 1000}))
+
+    assert page.facts().inlined["main.late"][-1] == 1000
+    page.hear_lake(with_tables({"main.late": 0}))
+    assert page.facts().inlined["main.late"][-1] == 0
+    assert set(page.facts().inlined) == {"main.late"}
 
 
 @given(st.text())

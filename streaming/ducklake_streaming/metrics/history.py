@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 BUCKET_SECONDS = 5
 BUCKETS = 3600 // BUCKET_SECONDS
-MAX_SERIES = 200  # 6 kB each; what comes later is not plotted
+MAX_SERIES = 100  # of a measure, 6 kB each; what comes later is not plotted
 HELD_BUCKETS = 72  # for how long a value counts that no other has followed: six minutes
 LEAST_SHOWN = 24  # buckets of a plot that has just begun: two minutes
 POINTS = 120  # of a plot at most
@@ -116,12 +116,18 @@ class History:
         with self._lock:
             return tuple(name for one, name in self._rings if one is measure)
 
+    def keep_only(self, measure: Measure, names: Collection[str]) -> None:
+        """Forget the others of a measure."""
+        with self._lock:
+            for key in [one for one in self._rings if one[0] is measure and one[1] not in names]:
+                del self._rings[key]
+
     def _shown(self, end: int) -> int:
         return min(BUCKETS, max(LEAST_SHOWN, end - (end if self._first is None else self._first) + 1))
 
     def _ring(self, measure: Measure, name: str, bucket: int) -> _Ring | None:
         key = measure, name
-        if key not in self._rings and len(self._rings) < MAX_SERIES:
+        if key not in self._rings and sum(one is measure for one, _ in self._rings) < MAX_SERIES:
             self._rings[key] = _Ring.starting_at(bucket)
         return self._rings.get(key)
 

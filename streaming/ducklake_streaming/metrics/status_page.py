@@ -26,6 +26,7 @@ from ducklake_streaming.metrics.run_state import RunState
 from ducklake_streaming.overview.lake_state import LakeState
 
 SHOWN_INLINED = 8  # tables with a plot
+KEPT_INLINED = 64  # tables whose last hour is kept: those with most rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,11 @@ class StatusPage:
         with self._lock:
             self._heard = _Heard(lake, at)
         known = set(self._history.names(Measure.INLINED_ROWS))
-        for table in lake.totals.tables:
-            if table.inlined.rows or table.name in known:
-                self._history.add(Measure.INLINED_ROWS, table.name, at, table.inlined.rows)
+        tables = [one for one in lake.totals.tables if one.inlined.rows or one.name in known]
+        most = sorted(tables, key=lambda one: (one.inlined.rows, one.name in known), reverse=True)[:KEPT_INLINED]
+        self._history.keep_only(Measure.INLINED_ROWS, {one.name for one in most})
+        for table in most:
+            self._history.add(Measure.INLINED_ROWS, table.name, at, table.inlined.rows)
 
     def hear_lag(self, pipeline: str, records: float) -> None:
         """Take how many records a pipeline is behind Kafka, as it was just found."""
