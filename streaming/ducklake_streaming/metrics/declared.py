@@ -149,7 +149,7 @@ SINK_FLUSH_FAILURES = _counter("ducklake_sink_flush_failures_total", "Flushes th
 SOURCE_ROWS = _counter(
     "ducklake_source_rows_total",
     "Changes read by pipelines, by cause: insert, update_preimage, update_postimage, delete; those of batches that "
-    "Spark reads once, by a transform that makes each row of one.",
+    "Spark reads once, by a transform that makes each row of one. Of inserts alone, all that Spark reads: some twice.",
     PIPELINE,
     CAUSE,
 )
