@@ -119,8 +119,8 @@ def measure(spark: SparkSession, place: Place, rows: int, pairs: int) -> Mapping
         checkpoint = stack.enter_context(tempfile.TemporaryDirectory())
         writer = read_stream(spark, rows).writeStream.foreachBatch(write).queryName(NAME)
         query = writer.option("checkpointLocation", checkpoint).start()
-        while len(blocks.medians) < 2 * pairs + 1 and query.isActive:
-            time.sleep(0.2)
+        while len(blocks.medians) < 2 * pairs + 1 and not query.awaitTermination(1):
+            pass  # it raises what the query fails of
         query.stop()
     return {
         **_compared("batch", blocks.medians[: 2 * pairs + 1]),

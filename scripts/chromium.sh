@@ -30,7 +30,7 @@ unpack_chromium() {
     # shellcheck disable=SC2086 # words
     private_apt install -y --no-install-recommends --download-only $PACKAGES
     for package in "$made"/apt/archives/*.deb; do
-        dpkg-deb -x "$package" "$made/root"
+        dpkg-deb -x "$package" "$made/unpacked"
     done
     rm -rf "$made/apt"
     write_fonts >"$made/fonts.conf"
@@ -45,7 +45,7 @@ write_fonts() {
 <?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>
-  <dir>$CACHE/root/usr/share/fonts</dir>
+  <dir>$CACHE/unpacked/usr/share/fonts</dir>
   <dir>/usr/share/fonts</dir>
   <cachedir>$CACHE/fonts</cachedir>
   <alias><family>sans-serif</family><prefer><family>Inter</family></prefer></alias>
@@ -59,10 +59,10 @@ write_wrapper() {
 #!/bin/sh
 here=$(dirname "$0")
 export FONTCONFIG_FILE="$here/fonts.conf"
-for folder in "$here"/root/usr/lib/*-linux-gnu; do
+for folder in "$here"/unpacked/usr/lib/*-linux-gnu; do
     export LD_LIBRARY_PATH="$folder:$folder/pulseaudio"
 done
-exec "$here/root/usr/lib/chromium/chromium-headless-shell" "$@"
+exec "$here/unpacked/usr/lib/chromium/chromium-headless-shell" "$@"
 WRAPPER
 }
 

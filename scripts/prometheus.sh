@@ -42,11 +42,11 @@ unpack() {
     trap 'rm -rf "$made"' RETURN
     (cd "$made" && { download || { apt-get -qq update && download; }; }) >&2 || return 1
     for package in "$made"/*.deb; do
-        dpkg-deb -x "$package" "$made/root"
+        dpkg-deb -x "$package" "$made/unpacked"
         rm "$package"
     done
-    let_manager_find_its_files "$made/root"
-    mv -T "$made/root" "$CACHE" 2>/dev/null || true # another was faster
+    let_manager_find_its_files "$made/unpacked"
+    mv -T "$made/unpacked" "$CACHE" 2>/dev/null || true # another was faster
 }
 
 found=$(dirname "$(command -v promtool || echo /usr/bin/promtool)")
