@@ -214,6 +214,7 @@ def test_phases_are_a_histogram() -> None:
 
     assert found['ducklake_sink_phase_seconds_bucket{le="0.025",phase="commit",pipeline="p"}'] == "1.0"
     assert found['ducklake_sink_phase_seconds_sum{phase="total",pipeline="p"}'] == "0.05"
+    assert found['ducklake_sink_phase_seconds_sum{phase="flush",pipeline="p"}'] == "0.3"
     assert found['ducklake_sink_flush_seconds_count{table="main.t"}'] == "1.0"
 
 

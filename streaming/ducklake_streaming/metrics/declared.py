@@ -76,7 +76,10 @@ SINK_FAILURES = _counter(
     CAUSE,
 )
 SINK_PHASE_SECONDS = _seconds(
-    "ducklake_sink_phase_seconds", "Seconds of a batch by phase: collect, write, commit, total.", PIPELINE, PHASE
+    "ducklake_sink_phase_seconds",
+    "Seconds of a batch by phase: collect, write, commit, total; and of flushes beside batches: flush.",
+    PIPELINE,
+    PHASE,
 )
 SINK_COMMIT_ATTEMPTS = _counter(
     "ducklake_sink_commit_attempts_total",

@@ -128,6 +128,7 @@ class PipelineRecorder(_EventCounter):
             PipelineRestarted: self._restarted,
             PipelineEnded: self._ended,
             PipelineFailed: self._pipeline_failed,
+            Flushed: self._flushed,
         }
         self._begin_at_zero()
 
@@ -178,6 +179,9 @@ class PipelineRecorder(_EventCounter):
         self._numbers.set(m.SINK_LAST_COMMIT, self._now(), self._pipeline)
         for phase, value in seconds.items():
             self._numbers.observe(m.SINK_PHASE_SECONDS, value, self._pipeline, phase)
+
+    def _flushed(self, event: Flushed) -> None:
+        self._numbers.observe(m.SINK_PHASE_SECONDS, event.seconds, self._pipeline, "flush")
 
     def _failed(self, event: BatchFailed) -> None:
         self._batch_failed = True
