@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ducklake_core.errors import CatalogUnavailable, CommitConflict, DuckLakeError, InvalidInput, ObjectNotFound
 from ducklake_core.log_lines import one_line
-from ducklake_core.maintenance.compaction import Compactor, Runner, run_in_process
+from ducklake_core.maintenance.compaction import DROPPED, Compactor, Runner, run_in_process
 from ducklake_core.maintenance.compaction_method import Merge, Method, Rewrite, TableAt
 from ducklake_core.maintenance.report import MaintenanceReport, Work
-from ducklake_core.maintenance.run import Done, run_operation
+from ducklake_core.maintenance.run import Done, has_done, run_operation
 from ducklake_core.spec.names import fold, join_table_name, quoted, split_table_name
 from ducklake_core.spec.quantities import parse_size
 
@@ -44,11 +45,26 @@ def compact_tables(
     names = _names_of_all(lake, schema) if table is None else [_full_name(table, schema)]
     if table is not None:
         _look(lake, names[0])  # raises for a table that is not there
+    return run_operation(lake, method.operation, lambda: _compact_each(lake, method, names, runner or run_in_process))
 
-    def act() -> Done:
-        return Done(tuple(_compact(lake, method, name, runner or run_in_process) for name in names))
 
-    return run_operation(lake, method.operation, act)
+def _compact_each(lake: Lake, method: Method, names: Sequence[str], runner: Runner) -> Done:
+    """Compact tables in their order. A catalog that is away ends it: each other table would wait for it as long.
+
+    Raises CatalogUnavailable when nothing was done until then; else the work tells what was, and what was not.
+    """
+    work: list[Work] = []
+    for number, name in enumerate(names):
+        try:
+            work.append(_compact(lake, method, name, runner))
+        except CatalogUnavailable as error:
+            if not any(map(has_done, work)):
+                raise
+            left = "the catalog was away before its turn"
+            work += [Work(_shown(name), error=one_line(error))]
+            work += [Work(_shown(other), skipped=left) for other in names[number + 1 :]]
+            break
+    return Done(tuple(work))
 
 
 def _compact(lake: Lake, method: Method, name: str, runner: Runner) -> Work:
@@ -58,13 +74,17 @@ def _compact(lake: Lake, method: Method, name: str, runner: Runner) -> Work:
     try:
         return compactor.run()
     except ObjectNotFound:
-        return Work(join_table_name(*split_table_name(name)), skipped="it was dropped or renamed meanwhile")
+        return Work(_shown(name), skipped=DROPPED)
     except CommitConflict as error:
-        return Work(join_table_name(*split_table_name(name)), skipped=f"others changed it again and again: {error}")
-    except CatalogUnavailable:  # it was waited for: each other table would wait as long
+        return Work(_shown(name), skipped=f"others changed it again and again: {error}")
+    except CatalogUnavailable:  # no matter of one table
         raise
     except DuckLakeError as error:
-        return Work(join_table_name(*split_table_name(name)), error=one_line(error))
+        return Work(_shown(name), error=one_line(error))
+
+
+def _shown(name: str) -> str:
+    return join_table_name(*split_table_name(name))
 
 
 def _look(lake: Lake, name: str) -> TableAt:

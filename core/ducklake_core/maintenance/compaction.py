@@ -21,12 +21,13 @@ from ducklake_core.catalog.file_reader import read_file_stats
 from ducklake_core.catalog.reader import read_head
 from ducklake_core.catalog.session import Session
 from ducklake_core.clock import Clock
-from ducklake_core.errors import CommitConflict
-from ducklake_core.files.compaction import CompactionTask, compact
+from ducklake_core.errors import CommitConflict, DuckLakeError, ObjectNotFound
+from ducklake_core.files.compaction import CompactionResult, CompactionTask, compact
 from ducklake_core.files.open_file import FileLayout
 from ducklake_core.files.statistics import leaf_paths
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
+from ducklake_core.log_lines import one_line
 from ducklake_core.maintenance.compaction_commit import CompactionCommit, Outcome, WrittenGroup
 from ducklake_core.maintenance.compaction_method import Method, TableAt
 from ducklake_core.maintenance.report import Work
@@ -39,6 +40,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 PORTION_SECONDS = 30.0  # what was written so long ago is committed before more is written
+DROPPED = "it was dropped or renamed meanwhile"
 _LOOKS = 20  # for definitions and files of one and the same schema
 _THREADS = 2
 
@@ -57,18 +59,35 @@ def run_in_process(function: Callable[[Task], Result], tasks: Sequence[Task]) ->
 
 @dataclass(slots=True)
 class _Progress:
-    """What became of the groups of a table so far: all that are written, those that are committed, and what failed."""
+    """What became of the groups of a table so far: those that are committed, what was left, and what failed.
 
-    done: list[WrittenGroup] = field(default_factory=list)
+    `lost`: how many groups did not fit any more.
+    """
+
     kept: list[WrittenGroup] = field(default_factory=list)
+    lost: int = 0
+    skipped: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     snapshot: Snapshot | None = None
     conflict: CommitConflict | None = None
 
-    def add(self, outcome: Outcome) -> None:
+    def add_results(self, results: Iterable[CompactionResult]) -> None:
+        for result in results:
+            self.skipped += [result.skipped] if result.skipped is not None else []
+            self.errors += [result.error] if result.error is not None else []
+
+    def add(self, outcome: Outcome, offered: int) -> None:
         self.snapshot = outcome.snapshot or self.snapshot
         self.kept += outcome.kept
         self.errors += outcome.errors
+        self.lost += offered - len(outcome.kept) - len(outcome.errors)
+
+    def end(self, error: DuckLakeError) -> None:
+        """Note what keeps the rest from being done."""
+        if isinstance(error, ObjectNotFound):
+            self.skipped.append(DROPPED)
+        else:
+            self.errors.append(one_line(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +116,14 @@ class Compactor:
         if not groups:
             return Work(at.table.qualified_name)
         progress = _Progress()
-        with WrittenFiles(self.storage) as written:
-            for portion in self._portions(at, groups, self._tasks(at, found, groups), written):
-                self._commit(at, found, portion, written, progress)
+        try:
+            with WrittenFiles(self.storage) as written:
+                for portion in self._portions(at, groups, self._tasks(at, found, groups), written):
+                    self._commit(at, found, portion, written, progress)
+        except DuckLakeError as error:
+            if not progress.kept:
+                raise
+            progress.end(error)
         if progress.conflict is not None and not progress.kept:
             raise progress.conflict
         return _work(at, progress, self.clock.seconds() - start)
@@ -175,13 +199,14 @@ class Compactor:
     ) -> None:
         """Commit a portion, and note what became of it; of one that does not fit any more nothing is left."""
         faults.at("after_compaction_write")
-        progress.done += portion
+        progress.add_results(one.result for one in portion)
         done = [one for one in portion if one.result.error is None and one.result.skipped is None]
         commit = CompactionCommit(self.database, self.storage, self.committer, self.look, self.method)
         try:
-            progress.add(commit.run(at, found, done, written))
+            progress.add(commit.run(at, found, done, written), len(done))
         except CommitConflict as conflict:
             progress.conflict = conflict
+            progress.lost += len(done)
             written.remove()
 
 
@@ -212,11 +237,8 @@ def _leaves_with_nan(
 def _work(at: TableAt, progress: _Progress, seconds: float) -> Work:
     sources = [file for one in progress.kept for file in one.group]
     files = [moved.file for one in progress.kept for moved in one.result.files]
-    results = [one.result for one in progress.done]
-    lost = sum(1 for one in progress.done if one.result.files and one not in progress.kept) - len(progress.errors)
-    skipped = [result.skipped for result in results if result.skipped is not None]
-    skipped += [f"files of {lost} groups were changed meanwhile, and are left for the next time"] if lost else []
-    errors = [result.error for result in results if result.error is not None] + progress.errors
+    left = f"files of {progress.lost} groups were changed meanwhile, and are left for the next time"
+    skipped = [*progress.skipped, left] if progress.lost else progress.skipped
     return Work(
         at.table.qualified_name,
         files_before=len(sources),
@@ -227,5 +249,5 @@ def _work(at: TableAt, progress: _Progress, seconds: float) -> Work:
         seconds=seconds,
         snapshot_id=None if progress.snapshot is None else progress.snapshot.snapshot_id,
         skipped="; ".join(skipped) or None,
-        error="; ".join(errors) or None,
+        error="; ".join(progress.errors) or None,
     )

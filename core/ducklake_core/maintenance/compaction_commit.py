@@ -23,7 +23,7 @@ from ducklake_core.files.written import WrittenFiles
 from ducklake_core.maintenance.compaction_method import Method, TableAt
 from ducklake_core.model import Snapshot, TableVersion
 from ducklake_core.plan.compaction import Compaction, ExactStats, exact_stats, source_of
-from ducklake_core.plan.file_groups import FileGroup, deleted_rows
+from ducklake_core.plan.file_groups import FileGroup
 from ducklake_core.plan.moved_file import MovedFile, with_current_bounds
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable, TableWrites
 from ducklake_core.retries import COMMIT_STOP, conflict_retries
@@ -68,7 +68,6 @@ class CompactionCommit:
         Raises CommitConflict when nothing fits any more, or when others alter the table again and again.
         """
         kept, errors = self._found(at, groups)
-        exact = None if self.method.keeps_snapshots else self._exact_stats(at, found, kept)
         for attempt in conflict_retries(
             after=lambda _: bool(kept),  # noqa: B023 # asked after each attempt, for what is left then
             stop=COMMIT_STOP,
@@ -77,9 +76,9 @@ class CompactionCommit:
                 if not kept:
                     return Outcome(errors=errors)
                 try:
-                    return Outcome(self._commit(self._stage(at, found, kept, exact), written), kept, errors)
+                    return Outcome(self._commit(self._stage(at, found, kept), written), kept, errors)
                 except CommitConflict:
-                    at, exact = self.look(), None  # it was worked out from what others have changed
+                    at = self.look()
                     kept = self._unchanged(at, kept)
                     raise
         raise AssertionError("unreachable")  # the policy re-raises
@@ -135,31 +134,28 @@ class CompactionCommit:
 
     # ---- what is committed
 
-    def _stage(
-        self, at: TableAt, found: TableFiles, groups: Sequence[WrittenGroup], exact: ExactStats | None
-    ) -> Staged:
+    def _stage(self, at: TableAt, found: TableFiles, groups: Sequence[WrittenGroup]) -> Staged:
         files = _files(at, found, groups)
         sources = tuple(source_of(file, self.committer.data_path) for one in groups for file in one.group)
+        exact = None if self.method.keeps_snapshots else self._exact_stats(found, groups)
         compaction = Compaction(self.method.kind, sources, files, exact)
         what = f"{self.method.operation.value} files of {at.table.qualified_name}"
         info = CommitInfo(message=what if at.options.requires_message else None)
         return Staged(at.base, (StagedTable(at.table, at.table, TableWrites(moved=compaction)),), info=info)
 
-    def _exact_stats(self, at: TableAt, found: TableFiles, groups: Sequence[WrittenGroup]) -> ExactStats | None:
-        """Work out the table's statistics, if no deleted row is left in its files and none of its rows is inlined."""
-        gone = {file.data_file_id for one in groups for file in one.group}
-        kept = [file for file in found.files if file.data_file_id not in gone]
-        if any(deleted_rows(file) for file in kept):
-            return None
+    def _exact_stats(self, found: TableFiles, groups: Sequence[WrittenGroup]) -> ExactStats | None:
+        """Work out the table's statistics, if no deleted row is left in its files and none of its rows is inlined.
+
+        From what the table has now: files that were committed before, of other groups, are among it.
+        """
+        at, gone = self.look(), {file.data_file_id for one in groups for file in one.group}
         try:
-            basis = self.database.ask(lambda session: read_exact_basis(session, at.table, at.base))
+            basis = self.database.ask(lambda session: read_exact_basis(session, at.table, at.base, gone))
         except CatalogTableMissing:  # a flush has dropped a superseded table of inlined rows meanwhile
             return None
         if basis is None:
             return None
-        stats, of_files = basis
-        of_kept = [(file, of_files.get(file.data_file_id, {})) for file in kept]
-        return exact_stats(stats, at.table.columns, of_kept, _files(at, found, groups))
+        return exact_stats(basis.stats, at.table.columns, basis.files, _files(at, found, groups))
 
 
 def _files(at: TableAt, found: TableFiles, groups: Sequence[WrittenGroup]) -> tuple[MovedFile, ...]:

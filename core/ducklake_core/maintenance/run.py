@@ -165,7 +165,7 @@ def _tell(lake: Maintained, report: MaintenanceReport, work: Work) -> None:
     operation = report.operation.value
     if work.error is not None:
         lake.recorder.record(TableNotMaintained(operation, work.table, work.error))
-    elif _has_done(work):
+    if has_done(work):
         files = work.files_before, work.files_after, work.bytes_before, work.bytes_after
         made, seconds = (work.rows, work.snapshot_id), work.seconds or report.seconds
         lake.recorder.record(MaintenanceDone(operation, work.table, *files, *made, seconds, work.snapshots))
@@ -174,7 +174,7 @@ def _tell(lake: Maintained, report: MaintenanceReport, work: Work) -> None:
 def runs_of(report: MaintenanceReport, run_id: str) -> list[MaintenanceRun]:
     """Return the rows that the record of a report has: one for each table of which there is something to tell."""
     held_back = "; ".join(report.held_back) or None
-    telling = [work for work in report.work if work.skipped or work.error or _has_done(work)]
+    telling = [work for work in report.work if work.skipped or work.error or has_done(work)]
     return [_run_of(report, work, run_id, held_back) for work in telling or (Work(),)]
 
 
@@ -190,10 +190,11 @@ def _run_of(report: MaintenanceReport, work: Work, run_id: str, held_back: str |
 def _outcome(work: Work, held_back: str | None) -> str:
     if work.error is not None:
         return "failed"
-    if _has_done(work):
+    if has_done(work):
         return "done"
     return "held back" if held_back else "nothing"
 
 
-def _has_done(work: Work) -> bool:
+def has_done(work: Work) -> bool:
+    """Tell whether there is something that was done, whatever failed besides."""
     return any((work.files_before, work.files_after, work.rows, work.snapshots))
