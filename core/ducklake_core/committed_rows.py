@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ducklake_core.catalog.database import Database
+from ducklake_core.catalog.file_ids import may_have_had
 from ducklake_core.errors import CommitConflict, InvalidInput, ObjectNotFound
 from ducklake_core.files.parquet_reader import POSITIONS
 from ducklake_core.files.storage import Storage
@@ -26,16 +28,13 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class CommittedRows:
-    """Rows at the base of a transaction, without those that it has ended itself. The request asks for positions.
+    """Rows at the base of a transaction, without those that it has ended itself. The request asks for positions."""
 
-    `next_file_id` is the base's: a data file of a lower id that is not listed was there once.
-    """
-
+    database: Database
     storage: Storage
     pending: PendingTable
     request: RowRequest
     listing: Listing
-    next_file_id: int
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match, in the request's schema."""
@@ -51,10 +50,11 @@ class CommittedRows:
             self.pending.end_inlined(name, row_ids)
 
     def live(self, positions: RowPositions, read_at: SnapshotId) -> RowPositions:
-        """Return which of some rows are live; raise ObjectNotFound for a file that there never was.
+        """Return which of some rows are live; raise ObjectNotFound for a file that the table never had.
 
         Raises CommitConflict for inlined rows that were read at another snapshot, or are gone: all that takes away
         versions of the base is a flush. Likewise for a file that is gone: a merge takes it from the base, too.
+        A file of which the catalog knows nothing any more counts as gone: to read again is right, to refuse may not be.
         """
         found = RowPositions()
         for data_file_id, wanted in positions.of_files():
@@ -85,22 +85,25 @@ class CommittedRows:
 
     def _file(self, data_file_id: DataFileId, positions: np.ndarray, read_at: SnapshotId) -> DataFile:
         file = next((f for f in self.listing.files if f.data_file_id == data_file_id), None)
-        if file is None and (read_at != self.request.snapshot or 0 <= data_file_id < self.next_file_id):
-            raise self._conflict(f"data file {data_file_id} of snapshot {read_at} is not there any more")
         if file is None:
-            raise self._missing(f"data file {data_file_id}")
+            raise self._file_error(data_file_id, read_at)
         if len(positions) and (positions[0] < 0 or positions[-1] >= file.record_count):
             raise InvalidInput(f"data file {data_file_id} has {file.record_count} rows: a position is out of range")
         return file
+
+    def _file_error(self, data_file_id: DataFileId, read_at: SnapshotId) -> CommitConflict | ObjectNotFound:
+        table_id = self.pending.table.table_id
+        if self.database.ask(lambda session: may_have_had(session, table_id, data_file_id)):
+            return self._conflict(f"data file {data_file_id} of snapshot {read_at} is not there any more")
+        return ObjectNotFound(
+            f"table '{self.request.table}' has no data file {data_file_id} at snapshot {self.request.snapshot}"
+        )
 
     def _inlined(self, name: str) -> Part:
         part = next((part for part in self.listing.inlined if part.inlined.name == name), None)
         if part is None:
             raise self._conflict(f"inlined table '{name}' is not there")
         return part
-
-    def _missing(self, what: str) -> ObjectNotFound:
-        return ObjectNotFound(f"table '{self.request.table}' has no {what} at snapshot {self.request.snapshot}")
 
     def _live(self, part: Part) -> Iterator[pa.RecordBatch]:
         ended = self._ended(part)

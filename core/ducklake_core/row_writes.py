@@ -173,7 +173,7 @@ class RowWriter:
         request = replace(request, with_row_ids=with_row_ids, with_positions=True)
         is_new = pending.before is None
         listing = Listing((), ()) if is_new else list_table(self.database, pending.table, request)
-        return CommittedRows(self.storage, pending, request, listing, self.base.next_file_id)
+        return CommittedRows(self.database, self.storage, pending, request, listing)
 
     def _change_own(self, pending: PendingTable, predicate: Predicate | None, change: Change | None) -> int:
         """Delete (no change given) or update matching rows among those that the transaction added."""

@@ -200,7 +200,8 @@ class Transaction:
     def delete_positions(self, table: str, data_file_id: int, positions: Sequence[int]) -> int:
         """Delete rows of one data file by their positions in it; return how many were live.
 
-        Raises CommitConflict when the file is not there any more: a merge or a rewrite has moved its rows.
+        Raises CommitConflict when the file is not there any more: a merge or a rewrite has moved its rows; and
+        ObjectNotFound for a file that the table never had.
         """
         found = RowPositions()
         found.add_of_file(DataFileId(data_file_id), np.asarray(positions, dtype=np.int64))

@@ -146,3 +146,27 @@ def test_place_that_the_table_has_not_is_refused(lived_lake: Lake) -> None:
             tx.end_rows("t", unknown_table, tx.base.snapshot_id)
         with pytest.raises(InvalidInput, match="out of range"):
             tx.end_rows("t", beyond, tx.base.snapshot_id)
+
+
+def test_file_of_another_kind_is_told_from_one_that_is_gone(catalog: Catalog) -> None:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.set_option("data_inlining_row_limit", 0)
+        for name in ("t", "other"):
+            lake.create_table(name, {"i": "int64"})
+            for first in (0, 10, 20):
+                lake.append(name, {"i": list(range(first, first + 10))})
+        lake.delete("t", "i < 9")
+        [deleted, *merged] = [file.data_file_id for file in lake.table("t").files()]
+        others = lake.table("other").files()[0].data_file_id
+        [(delete_file,)] = catalog.query("SELECT delete_file_id FROM ducklake_delete_file")
+        lake.merge_adjacent_files("t")
+        lake.rewrite_data_files("t", delete_threshold=0.5)
+        lake.cleanup_old_files(cleanup_all=True)
+
+        with lake.transaction() as tx:
+            for gone in (deleted, *merged):
+                with pytest.raises(CommitConflict, match=f"data file {gone} .*read them again"):
+                    tx.delete_positions("t", gone, [0])
+            for never in (others, delete_file, -1, 2**40):
+                with pytest.raises(ObjectNotFound, match=f"has no data file {never} "):
+                    tx.delete_positions("t", never, [0])
