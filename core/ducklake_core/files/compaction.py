@@ -1,29 +1,26 @@
 """Writes the rows of some data files of a table into fewer new ones. Runs on driver and executors; needs no catalog.
 
 A task pickles and says all that its reader and writer need. Rows keep their ids; those of a merge also tell which
-snapshot began them. Small files are read whole, a few at a time and in threads, larger ones piece by piece: some
-`HELD_BYTES` are held as Arrow has them, and about four times that at most while they are sorted and written, however
-large the files are. What is held is sorted together, if the table is: order is only advice to readers.
+snapshot began them. `source_rows` reads ahead of what is written here. Some `HELD_BYTES` are held as Arrow has them,
+and about four times that at most while they are sorted and written, however large the files are. What is held is sorted
+together, if the table is: order is only advice to readers.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
 from ducklake_core.errors import CorruptCatalog, UnreadableFile, UnsupportedType
-from ducklake_core.files.delete_files import dropped_positions
-from ducklake_core.files.open_file import FileLayout, OpenFile, new_data_file_name, rows_per_group
-from ducklake_core.files.parquet_reader import ROW_IDS, SNAPSHOT_IDS, ReadRequest, iterate_data_file
+from ducklake_core.files.open_file import FileLayout, OpenFile, group_rows, new_data_file_name
+from ducklake_core.files.parquet_reader import ROW_IDS, SNAPSHOT_IDS, ReadRequest
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.partition_sort import PartitionValues, sort_rows
+from ducklake_core.files.source_rows import SourceRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, DataFile, SnapshotId
@@ -32,13 +29,6 @@ from ducklake_core.plan.moved_file import MovedFile
 from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 
 HELD_BYTES = 128 * 2**20
-_WHOLE_BYTES = 4 * 2**20  # a file no larger, and of no more rows, is read at once
-_WHOLE_ROWS = 122_880  # few bytes may be many rows: of equal values, thousands to a byte
-_READERS = 2  # and so many of them at the same time
-
-
-def _is_small(file: DataFile) -> bool:
-    return file.file_size_bytes <= _WHOLE_BYTES and file.record_count <= _WHOLE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +92,7 @@ class _Compacting:
         self._storage = storage
         self._task = task
         self._written = written
-        self._dropped: list[int] = []  # how many rows of each file are left behind
+        self._sources = SourceRows(storage, task.files, task.request)
         self._rows_written = 0
         self._open: _Output | None = None
         self._done: list[MovedFile] = []
@@ -113,10 +103,9 @@ class _Compacting:
         if reason is not None:
             raise UnsupportedType(reason)
         try:
-            for rows in self._chunks():
-                step = rows_per_group(rows, layout.options)
-                for start in range(0, len(rows), step):
-                    self._write(rows.slice(start, step))
+            for rows, size_bytes in self._chunks():
+                for group in _groups(rows, group_rows(len(rows), size_bytes, layout.options)):
+                    self._write(group)
             self._finish()
         except BaseException:  # an interrupt must leave no file behind, either
             if self._open is not None:
@@ -127,7 +116,7 @@ class _Compacting:
 
     def _check_count(self) -> None:
         """Refuse to replace files by others that have not exactly their rows."""
-        expected = sum(f.record_count for f in self._task.files) - sum(self._dropped)
+        expected = sum(f.record_count for f in self._task.files) - self._sources.dropped
         found = sum(f.file.record_count for f in self._done)
         if found != expected:
             raise CorruptCatalog(
@@ -137,48 +126,24 @@ class _Compacting:
 
     # ---- reading
 
-    def _chunks(self) -> Iterator[pa.Table]:
-        """Yield rows, enough for a row group at a time; of a sorted table as many as are sorted together."""
-        task, held, held_rows, held_bytes = self._task, list[pa.Table](), 0, 0
-        order = task.layout.sort_order
-        full_rows = task.layout.options.row_group_rows
-        for rows in self._tables():
-            held.append(rows)
-            held_rows, held_bytes = held_rows + len(rows), held_bytes + rows.nbytes
-            if held_bytes >= HELD_BYTES or (order is None and held_rows >= full_rows):
-                yield self._ordered(held)
-                held, held_rows, held_bytes = [], 0, 0
-        if held:
-            yield self._ordered(held)
+    def _chunks(self) -> Iterator[tuple[pa.Table, int]]:
+        """Yield rows and their bytes, whole row groups at a time; of a sorted table as many as are sorted together."""
+        layout, held, size_bytes = self._task.layout, list[pa.Table](), 0
+        full_rows = layout.options.row_group_rows if layout.sort_order is None else None
+        for some in self._sources.tables():
+            held.append(some)
+            size_bytes += some.get_total_buffer_size()
+            row_count = sum(map(len, held))
+            if size_bytes >= HELD_BYTES or (full_rows is not None and row_count >= full_rows):
+                rows = pa.concat_tables(held)
+                rest_rows = row_count % full_rows if full_rows is not None and row_count >= full_rows else 0
+                rest_bytes = size_bytes * rest_rows // max(1, row_count)
+                yield self._ordered(rows.slice(0, row_count - rest_rows)), size_bytes - rest_bytes
+                held, size_bytes = [rows.slice(row_count - rest_rows)], rest_bytes
+        yield self._ordered(pa.concat_tables([self._task.request.schema.empty_table(), *held])), size_bytes
 
-    def _ordered(self, held: Sequence[pa.Table]) -> pa.Table:
-        rows = pa.concat_tables(held)
-        return sort_rows(rows, self._task.layout.columns, self._task.layout.sort_order).combine_chunks()
-
-    def _tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of the files in their order."""
-        with ThreadPoolExecutor(_READERS, thread_name_prefix="compaction") as readers:
-            for is_small, files in groupby(self._task.files, _is_small):
-                if not is_small:
-                    for file in files:
-                        yield from self._read(file)
-                    continue
-                coming: deque[Future[pa.Table]] = deque()
-                for file in files:
-                    coming.append(readers.submit(self._read_whole, file))
-                    if len(coming) > 2 * _READERS:
-                        yield coming.popleft().result()
-                yield from (one.result() for one in coming)
-
-    def _read_whole(self, file: DataFile) -> pa.Table:
-        return pa.concat_tables([self._task.request.schema.empty_table(), *self._read(file)])
-
-    def _read(self, file: DataFile) -> Iterator[pa.Table]:
-        snapshot = self._task.snapshot
-        dropped = None if snapshot is None else dropped_positions(self._storage, file, snapshot)
-        self._dropped.append(0 if dropped is None else len(dropped))
-        for rows in iterate_data_file(self._storage, file, self._task.request, dropped_positions=dropped):
-            yield pa.Table.from_batches([rows])
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        return sort_rows(rows, self._task.layout.columns, self._task.layout.sort_order)
 
     # ---- writing
 
@@ -254,6 +219,24 @@ class _Output:
     def finish(self) -> MovedFile:
         begin, last = SnapshotId(self._known.begin or 0), SnapshotId(self._known.last)
         return MovedFile(self.file.finish(), self._known.first_id, begin, last, self._task.partition_id)
+
+
+def _groups(rows: pa.Table, most_rows: int) -> Iterator[pa.Table]:
+    """Yield rows in parts of about the same size, each no larger than a row group."""
+    count = -(-len(rows) // most_rows)
+    for number in range(count):
+        start, end = number * len(rows) // count, (number + 1) * len(rows) // count
+        yield _contiguous(rows.slice(start, end - start))
+
+
+def _contiguous(rows: pa.Table) -> pa.Table:
+    """Return rows with their nested columns in one piece each: others may be in as many as there were files."""
+    nested = [field.name for field in rows.schema if pa.types.is_nested(field.type)]
+    if not nested:
+        return rows
+    whole = rows.select(nested).combine_chunks()
+    arrays = [whole.column(name) if name in nested else rows.column(name) for name in rows.column_names]
+    return pa.Table.from_arrays(arrays, schema=rows.schema)
 
 
 def _stored(rows: pa.Table) -> pa.Table:

@@ -16,6 +16,7 @@ from ducklake_core.model import Column
 
 _FEW_VALUES = 1000  # too few to tell, and to matter
 _LOOKED_AT = 130_000  # a row group of the usual size
+_FIRST_LOOK = 16_000  # which mostly tells
 
 
 def repetitive_leaves(columns: Sequence[Column], rows: pa.Table) -> list[str]:
@@ -26,10 +27,22 @@ def repetitive_leaves(columns: Sequence[Column], rows: pa.Table) -> list[str]:
 
 
 def _is_repetitive(values: Sequence[pa.Array]) -> bool:
-    count: int = sum(len(part) - part.null_count for part in values)
-    return count < _FEW_VALUES or 2 * _distinct(values) <= count
+    """Tell whether values occur twice or more on average.
 
-
-def _distinct(values: Sequence[pa.Array]) -> int:
+    If hardly any of the first occurs twice, or most do, the others will not change that.
+    """
     together = pa.chunked_array(values)
-    return int(pc.count_distinct(together).as_py())
+    count = len(together) - together.null_count
+    if count < _FEW_VALUES:
+        return True
+    first = together.slice(0, _FIRST_LOOK)
+    first_count = len(first) - first.null_count
+    if _FEW_VALUES <= first_count < count:
+        distinct = _distinct(first)
+        if 2 * distinct <= first_count or 10 * distinct >= 9 * first_count:
+            return 2 * distinct <= first_count
+    return 2 * _distinct(together) <= count
+
+
+def _distinct(values: pa.ChunkedArray) -> int:
+    return int(pc.count_distinct(values).as_py())

@@ -158,17 +158,22 @@ def leaves_with_nan(columns: Sequence[Column], rows: pa.Table) -> frozenset[str]
     """Return the Parquet paths of the leaves in which some rows have a NaN."""
     floating = [c for c in columns if any(leaf.type.startswith("float") for leaf in c.leaves())]
     leaves = zip(leaf_paths(floating), leaf_values(floating, rows), strict=True)
-    return frozenset(path for path, values in leaves if any(map(_has_nan, values)))
+    return frozenset(path for path, chunks in leaves if chunks and _has_nan(pa.chunked_array(chunks)))
 
 
-def _has_nan(values: pa.Array) -> bool:
+def _has_nan(values: pa.ChunkedArray) -> bool:
     return pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 
 def rows_per_group(rows: pa.Table, options: WriteOptions) -> int:
     """Return how many rows make a row group: as many as the option says, unless they were larger than allowed."""
+    return group_rows(len(rows), int(rows.nbytes), options)
+
+
+def group_rows(row_count: int, size_bytes: int, options: WriteOptions) -> int:
+    """Return the same, of rows of which the size is known."""
     limit = min(options.row_group_bytes or options.target_file_bytes, options.target_file_bytes)
-    return max(1, min(options.row_group_rows, limit * len(rows) // max(1, int(rows.nbytes))))
+    return max(1, min(options.row_group_rows, limit * row_count // max(1, size_bytes)))
 
 
 def footer_size(storage: Storage, path: str, size_bytes: int) -> int:

@@ -11,6 +11,7 @@ import binascii
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from ducklake_core.errors import CorruptCatalog, UnreadableFile
 from ducklake_core.files.field_match import Found, Source, assemble_all, field_id, match_fields
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan, nodes_of
+from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.paths import hive_values
 from ducklake_core.spec.types import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, arrow_field
 from ducklake_core.text_repair import with_valid_text
@@ -31,6 +33,7 @@ ROW_IDS = "\0row_id"
 SNAPSHOT_IDS = "\0snapshot_id"
 POSITIONS = "\0position"  # 0-based, in the file
 _RECORD_BATCH_ROWS = 122_880
+Rows: TypeAlias = pa.Table | pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +108,37 @@ def iterate_data_file(
     out; row groups without one of the rows `wanted` are not read. Raises UnreadableFile, which names the file, and the
     snapshot read or `error_snapshot`, when it is missing, damaged or not what the catalog says.
     """
-    with _naming_the_file(file, request.snapshot or error_snapshot), storage.open_input(file.path) as source:
-        parquet = _open(source, file, request)
+    with naming_the_file(file, request.snapshot or error_snapshot), storage.open_input(file.path) as source:
+        parquet = open_parquet(source, file, request)
         if request.with_positions and parquet.metadata.num_rows != file.record_count:
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
-        plan, schema = _plan(parquet.schema_arrow, file, request), request.schema
+        plan = _plan(parquet.schema_arrow, file, request)
         for start, record_batch in _record_batches(parquet, plan, span, wanted, with_threads=request.with_threads):
-            kept = _kept(record_batch, plan, file, request, start, dropped_positions)
-            arrays = _assembled(record_batch, plan, file, request, start)
-            rows = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else record_batch
-            rows = with_valid_text(rows, file.path)
-            rows = rows if kept is None else rows.filter(pa.array(kept))
+            rows = seen_rows(record_batch, plan, file, request, start, dropped_positions)
             rows = rows if row_filter is None else rows.filter(row_filter)
             if rows.num_rows:
                 yield rows
 
 
+def seen_rows(
+    record_batch: pa.RecordBatch,
+    plan: ReadPlan,
+    file: DataFile,
+    request: ReadRequest,
+    start: int,
+    dropped: np.ndarray | None,
+) -> pa.RecordBatch:
+    """Return what a request sees of a record batch as the file has it, whose first row is at position `start`."""
+    kept = _kept(record_batch, plan, file, request, start, dropped)
+    arrays = _assembled(record_batch, plan, file, request, start)
+    rows = pa.RecordBatch.from_arrays(arrays, schema=plan.schema) if arrays else record_batch
+    rows = with_valid_text(rows, file.path)
+    return rows if kept is None else rows.filter(pa.array(kept))
+
+
 def _record_batches(
-    parquet: pq.ParquetFile, plan: _Plan, span: RowSpan | None, wanted: WantedRows | None, *, with_threads: bool
+    parquet: pq.ParquetFile, plan: ReadPlan, span: RowSpan | None, wanted: WantedRows | None, *, with_threads: bool
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the record batches of the row groups to be read, each with the position of its first row."""
     for groups, start in _runs(parquet, plan, span, wanted):
@@ -134,7 +149,7 @@ def _record_batches(
 
 
 def _runs(
-    parquet: pq.ParquetFile, plan: _Plan, span: RowSpan | None, wanted: WantedRows | None
+    parquet: pq.ParquetFile, plan: ReadPlan, span: RowSpan | None, wanted: WantedRows | None
 ) -> list[tuple[list[int], int]]:
     """Return runs of row groups that follow each other, each with the position of its first row."""
     if wanted is not None and wanted.inserted_in is not None and plan.snapshot_id_name is None:
@@ -164,27 +179,47 @@ def _snapshots_of(parquet: pq.ParquetFile, group: int, name: str | None) -> tupl
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class ReadPlan:
     """Where in the record batches of a file everything is. Internal columns by name, None when the file has none."""
 
     sources: tuple[Source, ...]
     names: list[str]
-    fields: list[pa.Field]
+    places: list[int | None]  # of the sources, in a record batch; None for a constant
     row_id_name: str | None
     snapshot_id_name: str | None
+    schema: pa.Schema  # of what is made of them
 
-    def array(self, record_batch: pa.RecordBatch, source: Source) -> pa.Array | None:
-        return record_batch.column(self.fields[source.index].name) if isinstance(source, Found) else None
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns are taken from the file as they are."""
+        return all(isinstance(source, Found) and source.is_unchanged for source in self.sources)
 
 
-def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
+class ReadPlans:
+    """The plans of files that were read for one request, by any thread: most are laid out as the one before."""
+
+    def __init__(self) -> None:
+        self._last: dict[bool, tuple[pa.Schema, ReadPlan]] = {}  # for partial files and others
+
+    def plan_of(self, schema: pa.Schema, file: DataFile, request: ReadRequest) -> ReadPlan:
+        """Return the plan of a file with this schema."""
+        if file.mapping is not None:  # some values may be in the file's path
+            return _plan(schema, file, request)
+        partial = is_partial(file, request)
+        known = self._last.get(partial)
+        if known is None or not known[0].equals(schema, check_metadata=True):  # where the ids of the fields are
+            known = self._last[partial] = schema, _plan(schema, file, request)
+        return known[1]
+
+
+def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> ReadPlan:
     if len(set(schema.names)) < len(schema.names):  # the reference's own file of a table with a column of such a name
         raise UnreadableFile("it has two columns of one name, one of them perhaps an internal one of DuckLake")
     ids = [field_id(found) for found in schema]
     internal = dict(zip(ids, schema.names, strict=True))
     fields = [found for id_, found in zip(ids, schema, strict=True) if id_ not in (ROW_ID_FIELD, SNAPSHOT_ID_FIELD)]
     row_id_name = internal.get(ROW_ID_FIELD) if request.with_row_ids else None
-    needs_snapshots = request.with_snapshot_ids or _is_partial(file, request)
+    needs_snapshots = request.with_snapshot_ids or is_partial(file, request)
     snapshot_id_name = internal.get(SNAPSHOT_ID_FIELD) if needs_snapshots else None
     sources = match_fields(
         fields,
@@ -193,49 +228,53 @@ def _plan(schema: pa.Schema, file: DataFile, request: ReadRequest) -> _Plan:
         path_values=None if file.mapping is None else hive_values(file.path),
         table_columns=request.table_columns,
     )
-    names = [fields[source.index].name for source in sources if isinstance(source, Found)]
-    names += [name for name in (row_id_name, snapshot_id_name) if name is not None]
-    return _Plan(sources, names, fields, row_id_name, snapshot_id_name)
+    found = [fields[source.index].name if isinstance(source, Found) else None for source in sources]
+    wanted = {*found, row_id_name, snapshot_id_name}
+    names = [name for name in schema.names if name in wanted]  # Arrow gives them in this order, which is the file's
+    places = [None if name is None else names.index(name) for name in found]
+    return ReadPlan(sources, names, places, row_id_name, snapshot_id_name, request.schema)
 
 
 def _assembled(
-    record_batch: pa.RecordBatch, plan: _Plan, file: DataFile, request: ReadRequest, start: int
+    record_batch: pa.RecordBatch, plan: ReadPlan, file: DataFile, request: ReadRequest, start: int
 ) -> list[pa.Array]:
     """Return the columns asked for, and behind them what else is."""
-    found = [plan.array(record_batch, source) for source in plan.sources]
+    found = [None if place is None else record_batch.column(place) for place in plan.places]
     arrays = assemble_all(plan.sources, found, record_batch.num_rows)
     positions = np.arange(start, start + record_batch.num_rows, dtype=np.int64)
     if request.with_row_ids:
-        arrays.append(_row_ids(record_batch, plan, file, positions))
+        arrays.append(row_ids_of(record_batch, plan, file, positions))
     if request.with_snapshot_ids:
-        arrays.append(_snapshot_ids(record_batch, plan, file))
+        arrays.append(snapshot_ids_of(record_batch, plan, file))
     if request.with_positions:
         arrays.append(pa.array(positions))
     return arrays
 
 
-def _row_ids(record_batch: pa.RecordBatch, plan: _Plan, file: DataFile, positions: np.ndarray) -> pa.Array:
+def row_ids_of(rows: Rows, plan: ReadPlan, file: DataFile, positions: np.ndarray) -> pa.Array | pa.ChunkedArray:
+    """Return the ids of rows as the file has them."""
     if plan.row_id_name is not None:
-        return record_batch.column(plan.row_id_name).cast(pa.int64())
+        return rows.column(plan.row_id_name).cast(pa.int64())
     if file.row_id_start is None:
         raise UnreadableFile("it has no row ids, neither in the file nor in the catalog")
     return pa.array(positions + file.row_id_start)
 
 
-def _snapshot_ids(record_batch: pa.RecordBatch, plan: _Plan, file: DataFile) -> pa.Array:
+def snapshot_ids_of(rows: Rows, plan: ReadPlan, file: DataFile) -> pa.Array | pa.ChunkedArray:
+    """Return the snapshots that inserted rows as the file has them."""
     if plan.snapshot_id_name is not None:
-        return record_batch.column(plan.snapshot_id_name).cast(pa.int64())
-    return pa.array(np.full(record_batch.num_rows, file.begin_snapshot, np.int64))
+        return rows.column(plan.snapshot_id_name).cast(pa.int64())
+    return pa.array(np.full(rows.num_rows, file.begin_snapshot, np.int64))
 
 
-def _is_partial(file: DataFile, request: ReadRequest) -> bool:
+def is_partial(file: DataFile, request: ReadRequest) -> bool:
     """Tell whether the file holds rows that the snapshot does not see yet."""
     return file.partial_max is not None and request.snapshot is not None and file.partial_max > request.snapshot
 
 
 def _kept(
     record_batch: pa.RecordBatch,
-    plan: _Plan,
+    plan: ReadPlan,
     file: DataFile,
     request: ReadRequest,
     start: int,
@@ -243,10 +282,10 @@ def _kept(
 ) -> np.ndarray | None:
     """Return which rows of a record batch are seen, None when all are."""
     kept: np.ndarray | None = None
-    if _is_partial(file, request):
+    if is_partial(file, request):
         if plan.snapshot_id_name is None:
             raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
-        kept = _snapshot_ids(record_batch, plan, file).to_numpy() <= request.snapshot
+        kept = snapshot_ids_of(record_batch, plan, file).to_numpy() <= request.snapshot
     if dropped is not None and len(dropped):
         first, last = np.searchsorted(dropped, (start, start + record_batch.num_rows))
         kept = np.ones(record_batch.num_rows, bool) if kept is None else kept.copy()
@@ -257,14 +296,20 @@ def _kept(
 # --------------------------------------------------------------------------------------------- opening
 
 
-def _open(source: pa.NativeFile, file: DataFile, request: ReadRequest) -> pq.ParquetFile:
-    needs_nanoseconds = any(node.type == "timestamp_ns" for node in nodes_of(request.columns))
+def open_parquet(source: pa.NativeFile, file: DataFile, request: ReadRequest) -> pq.ParquetFile:
+    """Open a data file."""
     return pq.ParquetFile(
         source,
+        pre_buffer=not isinstance(source, pa.BufferReader),
         decryption_properties=decryption_of(file.encryption_key),
         # INT96 reaches farther than nanoseconds in 64 bits do.
-        coerce_int96_timestamp_unit="ns" if needs_nanoseconds else "us",
+        coerce_int96_timestamp_unit="ns" if _has_nanoseconds(request.columns) else "us",
     )
+
+
+@per_object
+def _has_nanoseconds(columns: tuple[Column, ...]) -> bool:
+    return any(node.type == "timestamp_ns" for node in nodes_of(columns))
 
 
 def decryption_of(key: str | None) -> encryption.FileDecryptionProperties | None:
@@ -278,7 +323,7 @@ def decryption_of(key: str | None) -> encryption.FileDecryptionProperties | None
 
 
 @contextmanager
-def _naming_the_file(file: DataFile, snapshot: SnapshotId | None) -> Iterator[None]:
+def naming_the_file(file: DataFile, snapshot: SnapshotId | None) -> Iterator[None]:
     """Turn every failure to read into an UnreadableFile that says which file, and for which snapshot."""
     try:
         yield

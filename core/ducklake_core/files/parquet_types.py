@@ -65,7 +65,10 @@ def to_parquet_form(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
             f" not '{values.type}'",
             column=column.name,
         )
-    return pa.chunked_array([_stored(chunk, column) for chunk in values.chunks], parquet_field(column).type)
+    stored_type = _stored_type(column)
+    if not column.is_nested and stored_type == values.type and column.type not in STORED_AS_TEXT:
+        return values
+    return pa.chunked_array([_stored(chunk, column) for chunk in values.chunks], stored_type)
 
 
 def _field(column: Column, *, is_key: bool) -> pa.Field:

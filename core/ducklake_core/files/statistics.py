@@ -36,7 +36,7 @@ class LeafRange:
 def leaf_ranges(columns: Sequence[Column], table: pa.Table) -> list[LeafRange]:
     """Return the range of every leaf, in the order of the Parquet file's columns."""
     return [
-        _merged([_leaf_range(values, leaf) for values in chunks], leaf)
+        _range_of_chunks(chunks, leaf)
         for column in columns
         for leaf, chunks in _leaves(column, table.column(column.name).chunks)
     ]
@@ -88,11 +88,18 @@ def _leaves(column: Column, chunks: Sequence[pa.Array]) -> Iterator[tuple[Column
         yield from _leaves(child, [parts[index] for parts in below])
 
 
-def _leaf_range(values: pa.Array, leaf: Column) -> LeafRange:
-    values = plain(values)
+def _range_of_chunks(chunks: Sequence[pa.Array], leaf: Column) -> LeafRange:
+    if not chunks:
+        return LeafRange(pa.array([], pa.null()))
+    values = [plain(chunk) for chunk in chunks]
+    return _leaf_range(values[0] if len(values) == 1 else pa.chunked_array(values), leaf)
+
+
+def _leaf_range(values: pa.Array | pa.ChunkedArray, leaf: Column) -> LeafRange:
+    """Return the range of values without extension types."""
     value_count = len(values) - values.null_count
     if leaf.kind in UNORDERED:
-        return LeafRange(values[:0], value_count)
+        return LeafRange(pa.array([], values.type), value_count)
     has_nan = leaf.kind is Kind.FLOAT and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
     if has_nan:
         values = values.filter(pc.invert(pc.is_nan(values)))
@@ -101,8 +108,6 @@ def _leaf_range(values: pa.Array, leaf: Column) -> LeafRange:
 
 
 def _merged(parts: Sequence[LeafRange], leaf: Column) -> LeafRange:
-    if not parts:
-        return LeafRange(pa.array([], pa.null()))
     if len(parts) == 1:
         return parts[0]
     together = _leaf_range(pa.concat_arrays([part.extremes for part in parts]), leaf)
