@@ -57,6 +57,10 @@ def fail_on_two(task: int) -> int:
     return task
 
 
+def fail_as_nobody_expects(_: int) -> int:
+    raise ValueError("a tooth is loose")
+
+
 def test_results_come_in_order_from_other_processes(spark: SparkSession) -> None:
     found = list(SparkRunner(spark)(process_of, [5, 3, 1]))
 
@@ -78,6 +82,15 @@ def test_what_a_task_raises_comes_after_all_results(spark: SparkSession) -> None
         results.extend(SparkRunner(spark)(fail_on_two, [1, 2, 3]))
 
     assert results == [1, 3]
+
+
+def test_failure_of_spark_itself_is_one_of_the_table(spark: SparkSession, lake: Lake) -> None:
+    runner = SparkRunner(spark)
+
+    [work] = lake.merge_adjacent_files("plain", runner=lambda _, tasks: runner(fail_as_nobody_expects, tasks)).work
+
+    assert work.error == "TransientError: Spark could not do 1 tasks: ValueError: a tooth is loose"
+    assert len(lake.table("plain").files()) == 10
 
 
 def test_executors_do_the_large_tables_and_the_process_the_small_ones(

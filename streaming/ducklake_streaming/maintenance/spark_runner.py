@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
-from pyspark.errors import PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ducklake_core.errors import DuckLakeError
+from ducklake_core.errors import DuckLakeError, TransientError
 from ducklake_core.files.compaction import CompactionTask
 from ducklake_sinks.executor_python import refuse_missing_package
 from ducklake_streaming.maintenance.pace import Pace
@@ -35,19 +35,27 @@ class SparkRunner:
         self._at_once = at_once
 
     def __call__(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """Yield the results in order. What the first failed task raised comes after all that went well."""
+        """Yield the results in order. What the first failed task raised comes after all that went well.
+
+        Raises TransientError when Spark itself gives up, as after the loss of executors.
+        """
         parts = min(len(tasks), self._at_once or len(tasks))
         done = TaskPart(function, tuple(tasks))
         try:
             found = self._spark.range(0, len(tasks), 1, parts).mapInArrow(done, _SCHEMA).toArrow()
-        except PythonException as error:
+        except PySparkException as error:
             refuse_missing_package(error)
-            raise
+            raise TransientError(f"Spark could not do {len(tasks)} tasks: {_reason(error)}") from error
         results = sorted((pickle.loads(one) for one in found.column(0).to_pylist()), key=_number)  # noqa: S301 # our own tasks wrote it
         yield from (one.result for one in results if one.error is None)
         for one in results:
             if one.error is not None:
                 raise one.error
+
+
+def _reason(error: PySparkException) -> str:
+    """Return the last line of what Spark tells: that of a task has its whole traceback."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)
