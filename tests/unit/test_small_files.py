@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core.errors import UnreadableFile
@@ -13,7 +14,7 @@ from ducklake_core.files.parquet_reader import ReadPlans, ReadRequest, read_data
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.small_files import read_small_files
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, DataFile, DataFileId, SnapshotId
+from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, SnapshotId
 from ducklake_core.spec.types import build_columns
 from ducklake_core.spec.write_options import WriteOptions
 from ducklake_core.text_repair import hear_of_invalid_text
@@ -22,6 +23,7 @@ from tests.fixtures.invalid_text import MENDED
 STORAGE = Storage.of("/")
 NOW = build_columns({"i": "int64", "s": "varchar", "l": pa.list_(pa.int32())})
 NARROW = (replace(NOW[0], type="int32"), *NOW[1:])  # before a promotion
+OTHERS = (replace(NOW[0], column_id=ColumnId(99)),)  # all of which are dropped by now
 ALL_ROWS = ReadRequest(NOW, with_row_ids=True, with_snapshot_ids=True, table_columns=NOW, with_threads=False)
 
 
@@ -46,7 +48,18 @@ def some_files(directory: Path) -> list[tuple[DataFile, np.ndarray | None]]:
         (replace(partial, partial_max=SnapshotId(41)), None),
         (write(directory, 50), np.array([0, 3])),
         (write(directory, 60), None),
+        (with_other_nullability(write(directory, 70)), None),
+        (write(directory, 80), None),
+        (write(directory, 90, OTHERS), None),
     ]
+
+
+def with_other_nullability(file: DataFile) -> DataFile:
+    """Write a file anew as who knows that a column has no null."""
+    rows = pq.read_table(file.path)
+    fields = [field.with_nullable(field.name != "i") for field in rows.schema]
+    pq.write_table(pa.Table.from_arrays(rows.columns, schema=pa.schema(fields)), file.path)
+    return file
 
 
 @pytest.mark.parametrize("snapshot", [None, 40, 100], ids=["all rows", "some of a partial file", "live rows"])
@@ -59,6 +72,15 @@ def test_files_read_together_give_what_each_gives_by_itself(tmp_path: Path, snap
     each = [read_data_file(STORAGE, file, request, dropped_positions=dropped) for file, dropped in files]
     assert found.schema == request.schema
     assert found.to_pylist() == pa.concat_tables(each).to_pylist()
+
+
+def test_fields_are_told_by_their_ids(tmp_path: Path) -> None:
+    """A column was dropped, and another of its name and type was added."""
+    files = [write(tmp_path, 0), write(tmp_path, 10, (replace(NOW[0], column_id=ColumnId(99)), *NOW[1:]))]
+
+    found = read_small_files(STORAGE, [(file, None) for file in files], ALL_ROWS, ReadPlans())
+
+    assert found.column("i").to_pylist() == [*range(5), *[None] * 5]
 
 
 def test_text_that_is_no_utf8_is_mended_and_its_file_named(tmp_path: Path) -> None:

@@ -48,8 +48,9 @@ def read_small_files(
     """
     contents = [_read(storage, file, dropped, request, plans) for file, dropped in files]
     tables = [request.schema.empty_table()]
-    for plan, alike in groupby(contents, lambda content: _plan_as_is(content, request)):
+    for _, alike in groupby(contents, lambda content: id(_plan_as_is(content, request))):  # so are their schemas
         some = list(alike)
+        plan = _plan_as_is(some[0], request)
         together = None if plan is None else _together(plan, some, request)
         tables += [together] if together is not None else [_each(content, request) for content in some]
     return pa.concat_tables(tables)
@@ -62,7 +63,7 @@ def _read(
         parquet = open_parquet(pa.BufferReader(source.read_buffer()), file, request)
         schema = parquet.schema_arrow
         plan = plans.plan_of(schema, file, request)
-        columns = None if len(plan.names) == len(schema) else plan.names
+        columns = None if len(plan.names) in (0, len(schema)) else plan.names  # without any there would be no rows
         return _Content(file, dropped, plan, parquet.read(columns, use_threads=request.with_threads))
 
 
