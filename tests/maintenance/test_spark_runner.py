@@ -85,9 +85,10 @@ def test_what_a_task_raises_comes_after_all_results(spark: SparkSession) -> None
 
 
 def test_failure_of_spark_itself_is_one_of_the_table(spark: SparkSession, lake: Lake) -> None:
-    runner = SparkRunner(spark)
+    def failing(function: Any, tasks: Any) -> Iterator[Any]:  # noqa: ARG001 # named as others call it; Any: as given
+        return SparkRunner(spark)(fail_as_nobody_expects, tasks)
 
-    [work] = lake.merge_adjacent_files("plain", runner=lambda _, tasks: runner(fail_as_nobody_expects, tasks)).work
+    [work] = lake.merge_adjacent_files("plain", runner=failing).work
 
     assert work.error == "TransientError: Spark could not do 1 tasks: ValueError: a tooth is loose"
     assert len(lake.table("plain").files()) == 10

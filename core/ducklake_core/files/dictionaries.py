@@ -32,11 +32,11 @@ def _is_repetitive(values: Sequence[pa.Array]) -> bool:
     If hardly any of the first occurs twice, or most do, the others will not change that.
     """
     together = pa.chunked_array(values)
-    count = len(together) - together.null_count
+    count: int = len(together) - together.null_count
     if count < _FEW_VALUES:
         return True
     first = together.slice(0, _FIRST_LOOK)
-    first_count = len(first) - first.null_count
+    first_count: int = len(first) - first.null_count
     if _FEW_VALUES <= first_count < count:
         distinct = _distinct(first)
         if 2 * distinct <= first_count or 10 * distinct >= 9 * first_count:
