@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+import pyarrow as pa
 from sqlalchemy import ColumnElement, Select, String, Table, bindparam, func
 from sqlalchemy import cast as sql_cast
+from sqlalchemy.types import NullType
 
 from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
 from ducklake_core.catalog.inlined_store import READ_CHUNK_BYTES, FetchedRows, InlinedStore, RowQuery, encoded_once
@@ -23,6 +26,8 @@ from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
+from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.small_rows import extract_values
 from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
 from ducklake_core.text_repair import with_valid_text
@@ -81,6 +86,15 @@ class PostgresInlinedStore(InlinedStore):
                     yield versions
             if first < count or not count:
                 yield from _sorted(here, wanted, first, chunk_bytes)
+
+    def is_among(self, element: ColumnElement[Any]) -> ColumnElement[bool]:
+        return element == func.any(bindparam("among", type_=NullType()))
+
+    def among_values(self, values: pa.Array, column: Column) -> list[object]:
+        found = plain(values).to_pylist()
+        if column.kind is Kind.TEXT:
+            return [text.encode() for text in found]
+        return [UUID(bytes=value) for value in found] if column.kind is Kind.UUID else list(found)
 
     def row_size(self, table: Table) -> ColumnElement[Any]:
         """Return the size of the row as stored."""

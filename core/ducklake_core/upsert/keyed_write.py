@@ -1,0 +1,205 @@
+"""Applies events to one pending table: finds the rows of their keys, decides, ends old versions, adds new ones.
+
+Runs on the driver. It reads at the transaction's base, and notes that what it writes rests on the rows it found there:
+the commit is refused when another has changed rows of the table since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.errors import InvalidInput
+from ducklake_core.model import Column
+from ducklake_core.pending import PendingTable
+from ducklake_core.plan.conform import conform
+from ducklake_core.read.parts import FileRows
+from ducklake_core.read.positions import RowPositions
+from ducklake_core.row_writes import RowWriter
+from ducklake_core.spec.names import fold
+from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
+from ducklake_core.upsert.events import Events, key_columns
+from ducklake_core.upsert.memory import SearchMemory
+from ducklake_core.upsert.old_values import OldValues
+from ducklake_core.upsert.rules import UpsertRules
+from ducklake_core.upsert.search import NEW_ROW, Found, Hits, Search
+
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class _NewVersions:
+    """Rows to be added: new versions with the ids of the old, and rows that are new."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    row_ids: list[np.ndarray] = field(default_factory=list)
+    fresh: list[pa.Table] = field(default_factory=list)
+
+    def add(self, rows: pa.Table, row_ids: np.ndarray) -> None:
+        has_id = row_ids != NEW_ROW
+        if has_id.any():
+            self.rows.append(rows.filter(pa.array(has_id)))
+            self.row_ids.append(row_ids[has_id])
+        if not has_id.all():
+            self.fresh.append(rows.filter(pa.array(~has_id)))
+
+
+class KeyedWrite:
+    """One batch of events on its way into one table."""
+
+    def __init__(
+        self, writer: RowWriter, pending: PendingTable, events: Events, rules: UpsertRules, memory: SearchMemory
+    ) -> None:
+        self._writer = writer
+        self._pending = pending
+        self._events = events
+        self._rules = rules
+        self._memory = memory
+        self._keys = key_columns(pending.table, rules)
+        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id)
+        self._versions = _NewVersions()
+        self._ended = RowPositions()
+        self._own_ended: list[int] = []
+        self._updated = 0
+
+    def find(self, read_columns: Sequence[Column] = ()) -> Found:
+        """Return the rows of the events' keys; raise InvalidInput for keys that the table has twice."""
+        self._pending.rests_on_rows = self._pending.before is not None
+        found = self._search(read_columns).run()
+        numbers = found.numbers
+        if self._rules.on_duplicate_keys == "error":
+            self._refuse_duplicates(duplicates(numbers, self._events.index.count))
+        return found
+
+    def decide(self, found: Found, is_late: np.ndarray) -> Decision:
+        exists = np.zeros(self._events.index.count, bool)
+        exists[found.numbers] = True
+        return decide(self._events.is_delete, exists, is_late)
+
+    def apply(self, found: Found, decision: Decision) -> int:
+        """End and add rows; return how many rows have other values now."""
+        repeated = duplicates(found.numbers, self._events.index.count)
+        for hits, is_first in zip(found.hits, self._firsts(found), strict=True):
+            self._change(hits, is_first, repeated, decision)
+        found.committed.end(self._ended)
+        if self._own_ended:
+            search, ended = self._search(()), np.asarray(self._own_ended)
+            self._writer.change_own(self._pending, lambda rows: np.flatnonzero(np.isin(search.find(rows), ended)), None)
+        self._add(decision)
+        return self._updated
+
+    # ---- changing
+
+    def _change(self, hits: Hits, is_first: np.ndarray, repeated: np.ndarray, decision: Decision) -> None:
+        """End the rows of one part that go or change, and note the new versions of the latter."""
+        is_ended = decision.is_deleted[hits.numbers] | (decision.is_matched[hits.numbers] & ~is_first)
+        is_matched = decision.is_matched[hits.numbers] & is_first
+        if is_matched.any():
+            matched = hits.only(is_matched)
+            rows = self._new_rows(matched)
+            is_changed = self._old.changed(matched, rows) | repeated[matched.numbers]
+            if is_changed.any():
+                whole = self._whole(matched.only(is_changed), rows.filter(pa.array(is_changed)))
+                self._versions.add(whole, matched.row_ids[is_changed])
+            self._updated += int(is_changed.sum())
+            is_ended[np.flatnonzero(is_matched)[is_changed]] = True
+        self._end(hits, is_ended)
+
+    def _end(self, hits: Hits, is_ended: np.ndarray) -> None:
+        if not is_ended.any():
+            return
+        positions = hits.positions[is_ended]
+        match hits.part:
+            case None:
+                self._own_ended += hits.numbers[is_ended].tolist()
+            case FileRows(file):
+                self._ended.add_of_file(file.data_file_id, positions)
+            case inlined:
+                self._ended.add_inlined(inlined.inlined.name, positions)
+
+    def _new_rows(self, hits: Hits) -> pa.Table:
+        """Return what the events say of rows; a null that says nothing is what the row has."""
+        rows = self._events.rows.take(self._events.row_of[hits.numbers])
+        if not self._rules.ignore_null_updates:
+            return rows
+        given = [c for c in self._pending.table.columns if c.name in set(rows.column_names)]
+        old = self._old.read(hits, given)
+        keeps = ~self._events.replaces[hits.numbers]
+        columns = [_filled(new, known, keeps) for new, known in zip(rows.columns, old.columns, strict=True)]
+        return pa.table(columns, names=rows.column_names)
+
+    def _whole(self, hits: Hits, rows: pa.Table) -> pa.Table:
+        """Return rows with all columns of the table: those that events lack stay as they are."""
+        table = self._pending.table
+        names = {fold(name) for name in rows.column_names}
+        missing = [c for c in table.columns if fold(c.name) not in names]
+        if not missing:
+            return conform(rows, table.columns, table.qualified_name)
+        old = self._old.read(hits, missing)
+        defaults = conform(rows, table.columns, table.qualified_name, fill_missing=True)
+        is_new = self._events.replaces[hits.numbers]
+        for column in missing:
+            kept = _chosen(defaults.column(column.name), old.column(column.name), is_new)
+            rows = rows.append_column(column.name, kept)
+        return conform(rows.select([c.name for c in table.columns]), table.columns, table.qualified_name)
+
+    # ---- adding
+
+    def _add(self, decision: Decision) -> None:
+        inserted = np.flatnonzero(decision.is_inserted)
+        if len(inserted):
+            self._versions.fresh.append(self._inserted(inserted))
+        limits = self._limits()
+        if self._versions.rows:
+            rows, row_ids = pa.concat_tables(self._versions.rows), np.concatenate(self._versions.row_ids)
+            self._writer.add(self._pending, rows, row_ids, *limits)
+        if self._versions.fresh:
+            fresh = pa.concat_tables(self._versions.fresh, promote_options="default")
+            self._writer.add(self._pending, fresh, None, *limits)
+
+    def _inserted(self, numbers: np.ndarray) -> pa.Table:
+        table = self._pending.table
+        rows = self._events.rows.take(self._events.row_of[numbers])
+        return conform(rows, table.columns, table.qualified_name, fill_missing=self._rules.fill_missing)
+
+    def _limits(self) -> tuple[int, int]:
+        rules = self._rules
+        row_limit = self._pending.options.row_limit if rules.inline_rows is None else rules.inline_rows
+        return row_limit, rules.inline_bytes
+
+    # ---- finding
+
+    def _search(self, read_columns: Sequence[Column]) -> Search:
+        return Search(self._writer, self._pending, self._keys, self._events.index, self._memory, tuple(read_columns))
+
+    def _firsts(self, found: Found) -> list[np.ndarray]:
+        """Return which row of each key is kept, part by part: all, unless some key is there twice."""
+        numbers = found.numbers
+        row_ids = np.concatenate([np.empty(0, np.int64), *(hits.row_ids for hits in found.hits)])
+        ends = np.cumsum([len(hits.numbers) for hits in found.hits])[:-1]
+        return np.split(first_of_each(numbers, row_ids), ends) if found.hits else []
+
+    def _refuse_duplicates(self, is_duplicate: np.ndarray) -> None:
+        found = np.flatnonzero(is_duplicate)
+        if len(found):
+            shown = self._events.keys.take(found[:_SHOWN]).to_pylist()
+            raise InvalidInput(
+                f"table '{self._pending.table.qualified_name}' has {len(found)} keys of this batch more than once, such"
+                f" as {shown}: delete the rows that should not be there, or use on_duplicate_keys='keep_first'",
+                keys=shown,
+            )
+
+
+def _filled(new: pa.ChunkedArray, old: pa.ChunkedArray, keeps: np.ndarray) -> pa.ChunkedArray:
+    is_given = new.is_valid().to_numpy() | ~keeps
+    return _chosen(new, old, is_given)
+
+
+def _chosen(one: pa.ChunkedArray, other: pa.ChunkedArray, is_one: np.ndarray) -> pa.ChunkedArray:
+    """Return the values of one array where a mask says so, of the other elsewhere; of any type."""
+    both = pa.chunked_array([*one.chunks, *other.chunks], type=one.type)
+    count = len(is_one)
+    return both.take(pa.array(np.where(is_one, np.arange(count), count + np.arange(count))))
