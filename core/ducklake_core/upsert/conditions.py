@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
+from ducklake_core.errors import UnsupportedType
+from ducklake_core.model import Column
 from ducklake_core.read.rows import matches
 from ducklake_core.spec.types import build_columns
 
@@ -15,6 +19,14 @@ def rows_where(data: pa.Table, condition: str | None) -> np.ndarray:
     if condition is not None and data.num_rows:
         from ducklake_core.plan.filter_sql import parse_filter  # noqa: PLC0415 # its parser takes long to import
 
-        known = pa.schema([field for field in data.schema if not pa.types.is_null(field.type)])
-        found[matches(data, parse_filter(condition, tuple(build_columns(known))))] = True
+        found[matches(data, parse_filter(condition, tuple(_columns(data.schema))))] = True
     return found
+
+
+def _columns(schema: pa.Schema) -> Iterator[Column]:
+    """Yield the columns that a condition can be about: those of nulls alone, for instance, have no type."""
+    for place, field in enumerate(schema, 1):
+        try:
+            yield from build_columns(pa.schema([field]), first_id=place)
+        except UnsupportedType:
+            continue
