@@ -17,7 +17,7 @@ from ducklake_core.catalog.inlined_reader import WantedValues
 from ducklake_core.catalog.session import Session
 from ducklake_core.committed_rows import CommittedRows
 from ducklake_core.files.delete_files import dropped_positions
-from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS
+from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, iterate_data_file
 from ducklake_core.model import Column, DataFile, TableVersion
 from ducklake_core.pending import PendingTable
 from ducklake_core.read.inlined import read_inlined
@@ -81,11 +81,15 @@ class Search:
         files, pruned, listing = self._list()
         names = {c.name for c in (*self.keys, *self.read_columns)}
         columns = [c for c in self.pending.table.columns if c.name in names]
-        in_files = self._committed(Listing(files, ()), columns)
-        inlined = self._committed(listing, self.pending.table.columns)
-        hits = (*self._own(), *self._in_parts(inlined), *self._in_files(in_files, tuple(columns)))
-        everything = replace(in_files, listing=Listing(files, listing.inlined))
-        return Found(tuple(hits), everything, len(files), pruned)
+        committed = CommittedRows(
+            self.writer.storage,
+            self.pending,
+            self._request(self.pending.table.columns),
+            Listing(files, listing.inlined),
+            self.writer.base.next_file_id,
+        )
+        hits = (*self._own(), *self._in_parts(committed), *self._in_files(files, tuple(columns)))
+        return Found(tuple(hits), committed, len(files), pruned)
 
     # ---- the transaction's own rows
 
@@ -122,35 +126,33 @@ class Search:
         request = RowRequest.of(self.pending.table, self.writer.base.snapshot_id, columns, None)
         return replace(request, with_row_ids=True, with_positions=True)
 
-    def _committed(self, listing: Listing, columns: Sequence[Column]) -> CommittedRows:
-        base = self.writer.base
-        return CommittedRows(self.writer.storage, self.pending, self._request(columns), listing, base.next_file_id)
-
     def _in_parts(self, committed: CommittedRows) -> Iterator[Hits]:
-        found = (self._in_part(committed, part) for part in committed.listing.parts)
-        return (hits for hits in found if hits is not None)
+        for part in committed.listing.inlined:
+            found = [hits for rows in committed.rows_of(part) if (hits := self._hits(part, rows)) is not None]
+            if found:
+                yield _joined(found)
 
-    def _in_part(self, committed: CommittedRows, part: Part) -> Hits | None:
-        found = [hits for rows in committed.rows_of(part) if (hits := self._hits(part, rows)) is not None]
-        return _joined(found) if found else None
-
-    def _in_files(self, committed: CommittedRows, columns: tuple[Column, ...]) -> Iterator[Hits]:
+    def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not read again."""
         known = self.memory.of_columns(columns)
-        for file in committed.listing.files:
-            if file.path in known:
-                hits = self._still_live(known[file.path], file)
-            else:
-                hits = self._in_part(committed, FileRows(file))
-                if file.partial_max is None:  # else a later snapshot may see more rows of it
-                    known[file.path] = hits
-            if hits is not None:
-                yield hits
+        for file in files:
+            hits = known[file.path] if file.path in known else self._in_file(file, columns)
+            if file.partial_max is None:  # else a later snapshot may see more rows of it
+                known[file.path] = hits
+            live = None if hits is None else self._live(hits, file)
+            if live is not None:
+                yield live
 
-    def _still_live(self, hits: Hits | None, file: DataFile) -> Hits | None:
-        """Return those of the rows that the file has still, which may have got deletes since."""
-        if hits is None:
-            return None
+    def _in_file(self, file: DataFile, columns: tuple[Column, ...]) -> Hits | None:
+        """Return the rows of a file that have a key, deleted ones included."""
+        table, snapshot = self.pending.table, self.writer.base.snapshot_id
+        request = ReadRequest(columns, snapshot, with_row_ids=True, with_positions=True, table_columns=table.columns)
+        found = (self._hits(FileRows(file), rows) for rows in iterate_data_file(self.writer.storage, file, request))
+        some = [hits for hits in found if hits is not None]
+        return _joined(some) if some else None
+
+    def _live(self, hits: Hits, file: DataFile) -> Hits | None:
+        """Return those of the rows that the file still has, as the transaction sees it."""
         dropped = dropped_positions(self.writer.storage, file, self.writer.base.snapshot_id)
         ended = self.pending.deleted[file.data_file_id][1] if file.data_file_id in self.pending.deleted else None
         gone = [positions for positions in (dropped, ended) if positions is not None]
