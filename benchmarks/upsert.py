@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -119,8 +120,8 @@ def measure_inlined(place: Place, kind: str, options: argparse.Namespace) -> Inl
             is_new = kind == "new"
             keys = np.arange(first, first + _INLINED_ROWS) if is_new else _keys(kind, options.small_rows, _INLINED_ROWS)
             rows = _rows(keys, 4, f"i{number}")
-            upserts.append(_seconds(lambda rows=rows: lake.upsert("t", rows, keys="id")))
-            appends.append(_seconds(lambda rows=rows: lake.append("copy", rows)))
+            upserts.append(_seconds(partial(lake.upsert, "t", rows, keys="id")))
+            appends.append(_seconds(partial(lake.append, "copy", rows)))
     times = [round(median(found) * 1000, 2) for found in (upserts, appends)]
     return Inlined(kind, options.small_rows, _INLINED_ROWS, *times)
 
@@ -134,7 +135,7 @@ def measure_course(place: Place, options: argparse.Namespace) -> Course:
         for number in range(options.batches):
             keys = random.choice(options.small_rows // 10, 10, replace=False) + options.small_rows * 9 // 10
             rows = _rows(keys, 4, f"b{number}")
-            seconds.append(_seconds(lambda rows=rows: lake.upsert("t", rows, keys="id")))
+            seconds.append(_seconds(partial(lake.upsert, "t", rows, keys="id")))
             if number % _FLUSH_EVERY == _FLUSH_EVERY - 1:
                 lake.flush_inlined("t")
                 lake.merge_adjacent_files("t")

@@ -21,6 +21,7 @@ from tests.fixtures import feeds
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
+from tests.fuzz.model import canonical
 from tests.fuzz.places import postgres_catalogs, sqlite_catalogs
 
 EXAMPLES = int(os.environ.get("UPSERT_EXAMPLES", "6"))
@@ -144,7 +145,7 @@ class Stage:
                 .sort_by([("_commit_version", "ascending"), ("_change_type", "ascending")])
                 .to_pylist()
             ):
-                key = (change["_rowid"], tuple(feeds.canonical(change[name]) for name in names))
+                key = (change["_rowid"], tuple(canonical(change[name]) for name in names))
                 changed[key] += -1 if change["_change_type"] in ("delete", "update_preimage") else 1
             assert +changed == feeds.state_of(lake, version, last)
 

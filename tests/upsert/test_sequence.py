@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.clock import Clock
 from ducklake_core.errors import InvalidInput, SchemaMismatch
 from ducklake_core.upsert.companion import SCHEMA, companion_name
 from tests.fixtures.catalogs import Catalog
@@ -31,9 +32,6 @@ class Hands:
         self.time += timedelta(microseconds=1)
         return self.time
 
-    def seconds(self) -> float:
-        return self.time.timestamp()
-
     def sleep(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
 
@@ -45,7 +43,7 @@ def clock() -> Hands:
 
 @pytest.fixture
 def lake(catalog: Catalog, clock: Hands) -> Iterator[Lake]:
-    with Lake.create(catalog.url, catalog.data_path, clock=clock) as lake:
+    with Lake.create(catalog.url, catalog.data_path, clock=Clock(now=clock.now)) as lake:
         lake.create_table("beside", {"id": "int64", "v": "varchar"})
         lake.create_table("inside", {"id": "int64", "v": "varchar", "lsn": "int64"})
         yield lake

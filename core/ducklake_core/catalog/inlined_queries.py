@@ -65,9 +65,11 @@ def live_rows_between(table: Table, picked: Picked) -> Select[tuple[object, ...]
 
 
 @lru_cache(maxsize=512)
-def live_rows_among(table: Table, picked: Picked, place: int, store: InlinedStore) -> Select[tuple[object, ...]]:
+def live_rows_among(
+    table: Table, picked: Picked, place: int, column: Column, store: InlinedStore
+) -> Select[tuple[object, ...]]:
     """Select the live rows whose column at a place has one of the values of the parameter `among`."""
-    return live_rows(table, picked).where(store.is_among(user_columns(table)[place]))
+    return live_rows(table, picked).where(store.is_among(user_columns(table)[place], column))
 
 
 @lru_cache(maxsize=512)

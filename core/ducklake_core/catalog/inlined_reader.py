@@ -76,7 +76,7 @@ def read_inlined_rows(
     elif wanted is not None and (place := wanted.place_in(inlined)) is not None:
         store = session.dialect.inlined
         values = store.among_values(wanted.values, wanted.column)
-        among = inlined_queries.live_rows_among(table, picked, place, store)
+        among = inlined_queries.live_rows_among(table, picked, place, wanted.column, store)
         statement = Statement(among, {"snapshot": snapshot, "among": values})
     found = _fetch_all(session, RowQuery(statement, inlined.name, 1, columns))
     [found_ids] = found.numbers

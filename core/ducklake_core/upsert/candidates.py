@@ -14,6 +14,7 @@ import pyarrow as pa
 from ducklake_core.model import Column, ColumnId, ColumnStats, DataFile, TableVersion
 from ducklake_core.plan.file_facts import FieldFacts, field_facts, transformed_values
 from ducklake_core.plan.order import Key, key_of_scalar
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.upsert.key_index import KeyIndex
 
 
@@ -58,4 +59,6 @@ class Candidates:
 
 
 def _key_column(column: Column, values: pa.Array) -> _KeyColumn:
+    if column.kind in (Kind.INTEGER, Kind.TEXT):  # whose values are their own keys
+        return _KeyColumn(column, values, sorted(values.to_pylist()))
     return _KeyColumn(column, values, sorted(key_of_scalar(value, column.type) for value in values))

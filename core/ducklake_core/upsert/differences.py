@@ -29,7 +29,7 @@ def _differ(old: pa.Array, new: pa.Array) -> np.ndarray:
         old, new = _bits(old), _bits(new)
     either_null = np.asarray(pc.xor(old.is_null(), new.is_null()).to_numpy(zero_copy_only=False))
     unequal = pc.fill_null(pc.not_equal(old, new), _FALSE)
-    return either_null | np.asarray(unequal.to_numpy(zero_copy_only=False))
+    return np.asarray(either_null | unequal.to_numpy(zero_copy_only=False))
 
 
 def _bits(array: pa.Array) -> pa.Array:

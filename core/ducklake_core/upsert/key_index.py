@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ducklake_core.spec.arrays import plain, single
 
-MISSING = -1
+_MOST_BITS = 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,13 +21,33 @@ class _Level:
     values: pa.Array
     pairs: np.ndarray  # sorted
 
-    def number(self, so_far: np.ndarray, column: pa.Array) -> np.ndarray:
-        """Return the numbers of keys up to this column; MISSING where there is no such key."""
-        places = pc.index_in(column, value_set=self.values).fill_null(MISSING).to_numpy(zero_copy_only=False)
-        wanted = so_far * len(self.values) + places
+    def find(self, column: pa.Array, rows: np.ndarray, so_far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return those of some rows that have a key up to this column, and its number."""
+        places = pc.index_in(column, value_set=self.values)
+        known = pc.indices_nonzero(places.is_valid()).to_numpy()
+        rows, so_far = rows[known], so_far[known]
+        wanted = so_far * len(self.values) + places.take(known).to_numpy()
         found = np.minimum(np.searchsorted(self.pairs, wanted), len(self.pairs) - 1)
-        is_known = (so_far != MISSING) & (places != MISSING) & (self.pairs[found] == wanted)
-        return np.where(is_known, found, MISSING)
+        is_known = self.pairs[found] == wanted
+        return rows[is_known], found[is_known]
+
+
+class _Sieve:
+    """Says of many integers at once which may be among some: a look at their last bits, a tenth of what a set takes."""
+
+    def __init__(self, values: pa.Array) -> None:
+        bits = min(max(16, len(values).bit_length() + 5), _MOST_BITS)
+        self._mask = (1 << bits) - 1
+        self._may_be = np.zeros(self._mask + 1, bool)
+        self._may_be[self._last_bits(values)] = True
+
+    def rows(self, column: pa.Array) -> np.ndarray:
+        """Return the places of the integers that may be among those."""
+        return np.flatnonzero(self._may_be[self._last_bits(column)])
+
+    def _last_bits(self, column: pa.Array) -> np.ndarray:
+        numbers = column.to_numpy(zero_copy_only=False)
+        return np.asarray(numbers & numbers.dtype.type(self._mask & np.iinfo(numbers.dtype).max))
 
 
 class KeyIndex:
@@ -42,6 +62,8 @@ class KeyIndex:
             places = pc.index_in(array, value_set=values).to_numpy(zero_copy_only=False).astype(np.int64)
             pairs, numbers = np.unique(numbers * len(values) + places, return_inverse=True)
             self._levels.append(_Level(values, pairs))
+        first = self._levels[0].values
+        self._sieve = _Sieve(first) if pa.types.is_integer(first.type) else None
         self.numbers: np.ndarray = numbers
         self.count = len(self._levels[-1].pairs)
 
@@ -49,12 +71,15 @@ class KeyIndex:
         """Return the distinct values of one column of the keys."""
         return self._levels[place].values
 
-    def find(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
-        """Return the number of each row's key, MISSING for one that is none of these."""
+    def find(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows have one of the keys, by their places, and the number of each one's key."""
         arrays = [plain(single(column)) for column in columns]
-        numbers = np.zeros(len(arrays[0]), np.int64)
-        if not self.count:
-            return numbers + MISSING
+        rows = self._candidates(arrays[0]) if self.count else np.arange(0)
+        numbers = np.zeros(len(rows), np.int64)
         for level, array in zip(self._levels, arrays, strict=True):
-            numbers = level.number(numbers, array)
-        return numbers
+            few = array if len(rows) == len(array) else array.take(pa.array(rows))
+            rows, numbers = level.find(few, rows, numbers)
+        return rows, numbers
+
+    def _candidates(self, column: pa.Array) -> np.ndarray:
+        return np.arange(len(column)) if self._sieve is None or column.null_count else self._sieve.rows(column)

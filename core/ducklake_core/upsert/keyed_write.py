@@ -87,7 +87,12 @@ class KeyedWrite:
         found.committed.end(self._ended)
         if self._own_ended:
             search, ended = self._search(()), np.asarray(self._own_ended)
-            self._writer.change_own(self._pending, lambda rows: np.flatnonzero(np.isin(search.find(rows), ended)), None)
+
+            def is_ended(rows: pa.Table) -> np.ndarray:
+                kept, numbers = search.find(rows)
+                return np.asarray(kept[np.isin(numbers, ended)])
+
+            self._writer.change_own(self._pending, is_ended, None)
         self._add(decision)
         return self._updated
 

@@ -7,6 +7,7 @@ rows are asked of the catalog by their keys. What is held grows with the batch, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,9 +27,10 @@ from ducklake_core.read.parts import FileRows, Part, ShippedRows
 from ducklake_core.read.request import RowRequest
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert.candidates import Candidates
-from ducklake_core.upsert.key_index import MISSING, KeyIndex
+from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.memory import SearchMemory
 
+_THREADS = 4  # that search files: Arrow works beside Python's lock
 NEW_ROW = -1  # in place of the id of a row that the transaction itself has added
 
 
@@ -95,14 +97,13 @@ class Search:
 
     def _own(self) -> Iterator[Hits]:
         for rows, row_ids in self.writer.own_rows(self.pending):
-            numbers = self.find(rows)
-            kept = np.flatnonzero(numbers != MISSING)
+            kept, numbers = self.find(rows)
             if len(kept):
                 ids = np.full(rows.num_rows, NEW_ROW) if row_ids is None else row_ids
-                yield Hits(None, numbers[kept], kept, ids[kept], rows.take(kept))
+                yield Hits(None, numbers, kept, ids[kept], rows.take(kept))
 
-    def find(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-        """Return the number of each row's key."""
+    def find(self, rows: pa.Table | pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows have a key of the batch, and its number."""
         return self.index.find([rows.column(c.name) for c in self.keys])
 
     # ---- committed rows
@@ -135,8 +136,11 @@ class Search:
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not read again."""
         known = self.memory.of_columns(columns)
+        new = [file for file in files if file.path not in known]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = dict(zip((f.path for f in new), pool.map(lambda f: self._in_file(f, columns), new), strict=True))
         for file in files:
-            hits = known[file.path] if file.path in known else self._in_file(file, columns)
+            hits = known[file.path] if file.path in known else found[file.path]
             if file.partial_max is None:  # else a later snapshot may see more rows of it
                 known[file.path] = hits
             live = None if hits is None else self._live(hits, file)
@@ -160,22 +164,26 @@ class Search:
         return replace(kept, part=FileRows(file)) if len(kept.numbers) else None
 
     def _hits(self, part: Part, rows: pa.RecordBatch) -> Hits | None:
-        numbers = self.find(rows)
-        kept = np.flatnonzero(numbers != MISSING)
+        kept, numbers = self.find(rows)
         if not len(kept):
             return None
         taken = rows.take(pa.array(kept))
         names = [name for name in rows.schema.names if not name.startswith("\0")]
         values = pa.Table.from_batches([taken.select(names)])
         positions, row_ids = (taken.column(name).to_numpy() for name in (POSITIONS, ROW_IDS))
-        return Hits(part, numbers[kept], positions, row_ids, values)
+        return Hits(part, numbers, positions, row_ids, values)
 
 
 def _joined(found: Sequence[Hits]) -> Hits:
     if len(found) == 1:
         return found[0]
-    arrays = [np.concatenate(some) for some in zip(*((h.numbers, h.positions, h.row_ids) for h in found), strict=True)]
-    return Hits(found[0].part, *arrays, pa.concat_tables([h.values for h in found]))
+    return Hits(
+        found[0].part,
+        np.concatenate([hits.numbers for hits in found]),
+        np.concatenate([hits.positions for hits in found]),
+        np.concatenate([hits.row_ids for hits in found]),
+        pa.concat_tables([hits.values for hits in found]),
+    )
 
 
 def file_of(hits: Hits) -> DataFile | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Select, String, Table, bindparam, func
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, String, Table, bindparam, func
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.types import NullType
 
@@ -87,14 +87,16 @@ class PostgresInlinedStore(InlinedStore):
             if first < count or not count:
                 yield from _sorted(here, wanted, first, chunk_bytes)
 
-    def is_among(self, element: ColumnElement[Any]) -> ColumnElement[bool]:
-        return element == func.any(bindparam("among", type_=NullType()))
+    def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:
+        among = bindparam("among", type_=NullType())
+        # The text of an array of numbers is made in a tenth of the time that the driver takes for the array.
+        return element == func.any(sql_cast(among, ARRAY(BigInteger)) if column.kind is Kind.INTEGER else among)
 
-    def among_values(self, values: pa.Array, column: Column) -> list[object]:
+    def among_values(self, values: pa.Array, column: Column) -> object:
         found = plain(values).to_pylist()
-        if column.kind is Kind.TEXT:
-            return [text.encode() for text in found]
-        return [UUID(bytes=value) for value in found] if column.kind is Kind.UUID else list(found)
+        if column.kind is Kind.INTEGER:
+            return f"{{{','.join(map(str, found))}}}"
+        return [text.encode() for text in found] if column.kind is Kind.TEXT else [UUID(bytes=one) for one in found]
 
     def row_size(self, table: Table) -> ColumnElement[Any]:
         """Return the size of the row as stored."""
