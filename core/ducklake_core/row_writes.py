@@ -36,13 +36,13 @@ from ducklake_core.model import (
 from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
 from ducklake_core.plan.definition import find_internal_name
+from ducklake_core.plan.filter_arrow import matches
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import RewrittenBounds
 from ducklake_core.plan.statistics import widened_float
 from ducklake_core.read.listing import Listing, list_table
 from ducklake_core.read.positions import RowPositions
 from ducklake_core.read.request import RowRequest
-from ducklake_core.read.rows import matches
 from ducklake_core.spec.inlined import find_unstorable
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.types import arrow_type

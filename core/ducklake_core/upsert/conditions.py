@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ducklake_core.errors import UnsupportedType
 from ducklake_core.model import Column
-from ducklake_core.read.rows import matches
+from ducklake_core.plan.filter_arrow import matches
 from ducklake_core.spec.types import build_columns
 
 

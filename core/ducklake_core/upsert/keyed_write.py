@@ -18,7 +18,7 @@ from ducklake_core.pending import PendingTable
 from ducklake_core.plan.conform import conform
 from ducklake_core.read.parts import FileRows
 from ducklake_core.read.positions import RowPositions
-from ducklake_core.row_writes import RowWriter
+from ducklake_core.row_writes import INLINE_BYTES, RowWriter
 from ducklake_core.spec.names import fold
 from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
 from ducklake_core.upsert.events import Events, key_columns
@@ -173,7 +173,7 @@ class KeyedWrite:
     def _limits(self) -> tuple[int, int]:
         rules = self._rules
         row_limit = self._pending.options.row_limit if rules.inline_rows is None else rules.inline_rows
-        return row_limit, rules.inline_bytes
+        return row_limit, INLINE_BYTES if rules.inline_bytes is None else rules.inline_bytes
 
     # ---- finding
 

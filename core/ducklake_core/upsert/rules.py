@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Literal, TypedDict, Unpack
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.row_writes import INLINE_BYTES
 from ducklake_core.spec.quantities import parse_duration
 
 OnDuplicateKeys = Literal["error", "keep_first"]
@@ -54,7 +53,7 @@ class UpsertRules:
     deletes_all: bool = False  # each event deletes its key
     keep_deleted: timedelta = timedelta(days=7)
     inline_rows: int | None = None
-    inline_bytes: int = INLINE_BYTES
+    inline_bytes: int | None = None
 
     @classmethod
     def of(cls, keys: str | Sequence[str], **arguments: Unpack[UpsertArguments]) -> UpsertRules:
@@ -76,7 +75,7 @@ class UpsertRules:
             on_duplicate_keys=policy,
             keep_deleted=_duration(arguments.get("keep_deleted_keys", DEFAULT_KEEP_DELETED)),
             inline_rows=arguments.get("inline_rows"),
-            inline_bytes=arguments.get("inline_bytes", INLINE_BYTES),
+            inline_bytes=arguments.get("inline_bytes"),
         )
 
 
