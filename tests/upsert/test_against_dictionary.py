@@ -24,7 +24,7 @@ from tests.fixtures.oracle import Oracle
 from tests.fuzz.model import canonical
 from tests.fuzz.places import postgres_catalogs, sqlite_catalogs
 
-EXAMPLES = int(os.environ.get("UPSERT_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("UPSERT_EXAMPLES", "3"))
 KEYS = 30
 Row: TypeAlias = dict[str, Any]  # Any: values of any type
 

@@ -136,9 +136,7 @@ class Search:
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not read again."""
         known = self.memory.of_columns(columns)
-        new = [file for file in files if file.path not in known]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            found = dict(zip((f.path for f in new), pool.map(lambda f: self._in_file(f, columns), new), strict=True))
+        found = self._in_new_files([file for file in files if file.path not in known], columns)
         for file in files:
             hits = known[file.path] if file.path in known else found[file.path]
             if file.partial_max is None:  # else a later snapshot may see more rows of it
@@ -146,6 +144,14 @@ class Search:
             live = None if hits is None else self._live(hits, file)
             if live is not None:
                 yield live
+
+    def _in_new_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> dict[str, Hits | None]:
+        """Search files beside each other; return what each holds, by its path."""
+        if len(files) < 2:  # a thread takes longer to start
+            return {file.path: self._in_file(file, columns) for file in files}
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = pool.map(lambda file: self._in_file(file, columns), files)
+            return dict(zip((file.path for file in files), found, strict=True))
 
     def _in_file(self, file: DataFile, columns: tuple[Column, ...]) -> Hits | None:
         """Return the rows of a file that have a key, deleted ones included."""
