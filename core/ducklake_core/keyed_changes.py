@@ -13,7 +13,7 @@ import pyarrow as pa
 from ducklake_core.arrow_input import to_table
 from ducklake_core.clock import Clock
 from ducklake_core.model import Column
-from ducklake_core.observe import Recorders
+from ducklake_core.observe import Recorders, Upserted
 from ducklake_core.pending import PendingTable
 from ducklake_core.pending_definitions import PendingDefinitions
 from ducklake_core.retries import conflict_retries
@@ -56,19 +56,22 @@ class LakeKeyedChanges:
         sequences, and for keys that the table has twice.
         """
         events, memory = to_table(data), UpsertMemory()
-        return self._retry(lambda tx: tx.upsert(table, events, keys=keys, memory=memory, **arguments))
+        return self._retry(table, lambda tx: tx.upsert(table, events, keys=keys, memory=memory, **arguments))
 
     def delete_keys(self, table: str, data: Any, *, keys: str | Sequence[str]) -> UpsertReport:  # Any: see upsert
         """Delete the rows that have one of some keys, in one snapshot; other columns of the data are left alone."""
         rows, memory = to_table(data), UpsertMemory()
-        return self._retry(lambda tx: tx.delete_keys(table, rows, keys=keys, memory=memory))
+        return self._retry(table, lambda tx: tx.delete_keys(table, rows, keys=keys, memory=memory))
 
-    def _retry(self, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
+    def _retry(self, table: str, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
+        begun = self.clock.seconds()
         for attempt in conflict_retries(after=lambda _: True, recorder=self.recorder):
             with attempt:
                 with cast("Lake", self).transaction() as tx:
                     report = operation(tx)
-                return replace(report, snapshot=tx.result.snapshot if tx.result else None)
+                report = replace(report, snapshot=tx.result.snapshot if tx.result else None)
+                self.recorder.record(_told(table, report, self.clock.seconds() - begun))
+                return report
         raise AssertionError("unreachable")  # the policy re-raises
 
     def purges_now(self, companion: str) -> bool:
@@ -143,3 +146,19 @@ class TransactionKeyedChanges:
         if not found.added and not found.files:
             tx.merge_schema(name, wanted)
         return self._table(name)
+
+
+def _told(table: str, report: UpsertReport, seconds: float) -> Upserted:
+    return Upserted(
+        table,
+        None if report.snapshot is None else report.snapshot.snapshot_id,
+        report.events,
+        report.inserted,
+        report.updated,
+        report.deleted,
+        report.unchanged,
+        report.late,
+        report.files_opened,
+        report.files_pruned,
+        seconds,
+    )
