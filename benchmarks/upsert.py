@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from benchmarks.contenders import Place, Places
 from ducklake_core import Lake
-from ducklake_core.upsert.report import UpsertReport
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import run_postgres
 
@@ -82,26 +81,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure_merge(place: Place, kind: str, width: int, options: argparse.Namespace) -> Merge:
-    """Update the same keys in turns; in every other round the extension goes first."""
+    """Update keys in turns; in every other round the extension goes first."""
     ours: list[float] = []
     theirs: list[float] = []
-    keys = _keys(kind, options.rows, options.batch)
     with Lake.create(place.url, place.data_path) as lake, Oracle() as oracle:
         _fill(lake, options.rows, width)
         oracle.attach(place.attach)
-        report = UpsertReport()
         for number in range(options.rounds):
-
-            def our_turn(number: int = number) -> None:
-                nonlocal report
-                ours.append(_seconds(lambda: lake.upsert("t", _rows(keys, width, f"o{number}"), keys="id")))
-                report = lake.upsert("t", _rows(keys[:1], width, f"o{number}"), keys="id")
-
-            def their_turn(number: int = number) -> None:
-                theirs.append(_merge(oracle, keys, width, f"e{number}"))
-
-            for turn in (our_turn, their_turn)[:: -1 if number % 2 else 1]:
-                turn()
+            mine, other = (_keys(kind, options.rows, options.batch, 2 * number + turn) for turn in (0, 1))
+            turns: list[tuple[list[float], Callable[[], float]]] = [
+                (ours, partial(_upsert, lake, _rows(mine, width, f"o{number}"))),
+                (theirs, partial(_merge, oracle, other, width, f"e{number}")),
+            ]
+            for seconds, turn in turns[:: -1 if number % 2 else 1]:
+                seconds.append(turn())
+        keys = _keys(kind, options.rows, options.batch, 2 * options.rounds)
         report = lake.upsert("t", _rows(keys, width, "last"), keys="id")
     times = round(median(ours), 4), round(median(theirs), 4)
     return Merge(kind, options.rows, width, len(keys), *times, report.files_opened, report.files_pruned)
@@ -165,8 +159,11 @@ def _rows(keys: np.ndarray, width: int, name: str) -> pa.Table:
     return pa.table({"id": pa.array(keys, pa.int64()), "name": names, **others})
 
 
-def _keys(kind: str, rows: int, batch: int) -> np.ndarray:
-    return np.arange(rows - batch, rows) if kind == "clustered" else np.linspace(0, rows - 1, batch).astype(np.int64)
+def _keys(kind: str, rows: int, batch: int, turn: int = 0) -> np.ndarray:
+    """Return other keys in each turn: recent ones that follow each other, or some of every file."""
+    if kind == "clustered":
+        return np.arange(rows - batch * (turn + 1), rows - batch * turn)
+    return np.linspace(0, rows - 1, batch, endpoint=False).astype(np.int64) + turn
 
 
 def _merge(oracle: Oracle, keys: np.ndarray, width: int, name: str) -> float:
@@ -182,6 +179,10 @@ def _merge(oracle: Oracle, keys: np.ndarray, width: int, name: str) -> float:
         f"MERGE INTO t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET {sets} WHEN NOT MATCHED THEN INSERT"
     )
     return _seconds(lambda: oracle.execute(merge))
+
+
+def _upsert(lake: Lake, rows: pa.Table) -> float:
+    return _seconds(partial(lake.upsert, "t", rows, keys="id"))
 
 
 def _seconds(act: Callable[[], object]) -> float:

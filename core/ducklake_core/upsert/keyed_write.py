@@ -26,6 +26,7 @@ from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.old_values import OldValues
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.search import NEW_ROW, Found, Hits, Search
+from ducklake_core.upsert.threads import beside_each_other
 
 _SHOWN = 5
 
@@ -45,6 +46,15 @@ class _NewVersions:
             self.row_ids.append(row_ids[has_id])
         if not has_id.all():
             self.fresh.append(rows.filter(pa.array(~has_id)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Change:
+    """What becomes of the rows of one part: which of them end, and the new versions of those that change."""
+
+    ended: Hits
+    rows: pa.Table | None = None
+    row_ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class KeyedWrite:
@@ -82,8 +92,9 @@ class KeyedWrite:
     def apply(self, found: Found, decision: Decision) -> int:
         """End and add rows; return how many rows have other values now."""
         repeated = duplicates(found.numbers, self._events.index.count)
-        for hits, is_first in zip(found.hits, self._firsts(found), strict=True):
-            self._change(hits, is_first, repeated, decision)
+        parts = list(zip(found.hits, self._firsts(found), strict=True))
+        for change in beside_each_other(lambda part: self._change(*part, repeated, decision), parts):
+            self._note(change)
         found.committed.end(self._ended)
         if self._own_ended:
             search, ended = self._search(()), np.asarray(self._own_ended)
@@ -98,28 +109,30 @@ class KeyedWrite:
 
     # ---- changing
 
-    def _change(self, hits: Hits, is_first: np.ndarray, repeated: np.ndarray, decision: Decision) -> None:
-        """End the rows of one part that go or change, and note the new versions of the latter."""
+    def _change(self, hits: Hits, is_first: np.ndarray, repeated: np.ndarray, decision: Decision) -> _Change:
+        """Return what becomes of the rows of one part."""
         is_ended = decision.is_deleted[hits.numbers] | (decision.is_matched[hits.numbers] & ~is_first)
         is_matched = decision.is_matched[hits.numbers] & is_first
-        if is_matched.any():
-            matched = hits.only(is_matched)
-            rows = self._new_rows(matched)
-            is_changed = self._old.changed(matched, rows) | repeated[matched.numbers]
-            if is_changed.any():
-                whole = self._whole(matched.only(is_changed), rows.filter(pa.array(is_changed)))
-                self._versions.add(whole, matched.row_ids[is_changed])
-            self._updated += int(is_changed.sum())
-            is_ended[np.flatnonzero(is_matched)[is_changed]] = True
-        self._end(hits, is_ended)
+        if not is_matched.any():
+            return _Change(hits.only(is_ended))
+        matched = hits.only(is_matched)
+        rows = self._new_rows(matched)
+        is_changed = self._old.changed(matched, rows) | repeated[matched.numbers]
+        is_ended[np.flatnonzero(is_matched)[is_changed]] = True
+        changed = matched.only(is_changed)
+        whole = self._whole(changed, rows.filter(pa.array(is_changed))) if is_changed.any() else None
+        return _Change(hits.only(is_ended), whole, changed.row_ids)
 
-    def _end(self, hits: Hits, is_ended: np.ndarray) -> None:
-        if not is_ended.any():
-            return
-        positions = hits.positions[is_ended]
-        match hits.part:
+    def _note(self, change: _Change) -> None:
+        if change.rows is not None:
+            self._versions.add(change.rows, change.row_ids)
+            self._updated += change.rows.num_rows
+        positions = change.ended.positions
+        match change.ended.part:
+            case _ if not len(positions):
+                return
             case None:
-                self._own_ended += hits.numbers[is_ended].tolist()
+                self._own_ended += change.ended.numbers.tolist()
             case FileRows(file):
                 self._ended.add_of_file(file.data_file_id, positions)
             case inlined:

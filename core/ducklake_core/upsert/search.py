@@ -7,7 +7,6 @@ rows are asked of the catalog by their keys. What is held grows with the batch, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,8 +28,8 @@ from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert.candidates import Candidates
 from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.memory import SearchMemory
+from ducklake_core.upsert.threads import beside_each_other
 
-_THREADS = 4  # that search files: Arrow works beside Python's lock
 NEW_ROW = -1  # in place of the id of a row that the transaction itself has added
 
 
@@ -136,7 +135,9 @@ class Search:
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not read again."""
         known = self.memory.of_columns(columns)
-        found = self._in_new_files([file for file in files if file.path not in known], columns)
+        new = [file for file in files if file.path not in known]
+        searched = beside_each_other(lambda file: self._in_file(file, columns), new)
+        found = dict(zip((file.path for file in new), searched, strict=True))
         for file in files:
             hits = known[file.path] if file.path in known else found[file.path]
             if file.partial_max is None:  # else a later snapshot may see more rows of it
@@ -144,14 +145,6 @@ class Search:
             live = None if hits is None else self._live(hits, file)
             if live is not None:
                 yield live
-
-    def _in_new_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> dict[str, Hits | None]:
-        """Search files beside each other; return what each holds, by its path."""
-        if len(files) < 2:  # a thread takes longer to start
-            return {file.path: self._in_file(file, columns) for file in files}
-        with ThreadPoolExecutor(_THREADS) as pool:
-            found = pool.map(lambda file: self._in_file(file, columns), files)
-            return dict(zip((file.path for file in files), found, strict=True))
 
     def _in_file(self, file: DataFile, columns: tuple[Column, ...]) -> Hits | None:
         """Return the rows of a file that have a key, deleted ones included."""
