@@ -1,6 +1,8 @@
 """Upserts by key: what they do to rows, and that DuckDB sees the same."""
 
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -205,3 +207,29 @@ def test_keys_that_the_table_has_twice_are_named_or_reduced_to_one(lake: Lake) -
         lake.upsert("t", rows([1, 2]), keys="id")
     lake.upsert("t", rows([1, 2]), keys="id", on_duplicate_keys="keep_first")
     assert contents(lake) == {1: "n1", 2: "n2"}
+
+
+KEY_VALUES: dict[str, list[Any]] = {
+    "boolean": [True, False],
+    "int8": [-1, 5],
+    "uint64": [2**63 + 1, 3],
+    "int128": [Decimal(5), Decimal(2**100)],
+    "decimal(38,4)": [Decimal("1.5"), Decimal(-2)],
+    "blob": [b"\0a", b"b"],
+    "uuid": [bytes(16), bytes(range(16))],
+    "date": [date(2020, 1, 1), date(1900, 1, 1)],
+    "time": [time(1), time(2)],
+    "timestamp": [datetime(2020, 1, 1), datetime(2021, 1, 1)],  # noqa: DTZ001 # of no zone
+    "timestamptz": [datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC)],
+}
+
+
+@pytest.mark.parametrize("inline_rows", [0, 10])
+def test_keys_of_every_type_are_found_in_files_and_in_the_catalog(lake: Lake, inline_rows: int) -> None:
+    for number, (type_, values) in enumerate(KEY_VALUES.items()):
+        name = f"t{number}"
+        lake.create_table(name, {"k": type_, "x": "int64"})
+        keys = pa.array(values, lake.table(name).schema.field("k").type)
+        for x, expected in ((2, (2, 0, 0)), (3, (0, 1, 1))):
+            report = lake.upsert(name, pa.table({"k": keys, "x": [1, x]}), keys="k", inline_rows=inline_rows)
+            assert (report.inserted, report.updated, report.unchanged) == expected, type_
