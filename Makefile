@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink chaos-kafka fuzz mutants soak docs picture lock format clean
+.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink bench-upsert chaos-kafka fuzz mutants soak docs picture lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bench-feed: $(ENVIRONMENT) ## measure change feeds: ours and the DuckDB extensio
 
 bench-read: $(ENVIRONMENT) ## measure reads of a table by Spark: ours and Spark's own scan of the same files (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.read $(ARGS)
+
+bench-upsert: $(ENVIRONMENT) ## measure upserts: ours, the DuckDB extension's MERGE INTO, and appends (ARGS="--help")
+	@$(BIN)/python -m benchmarks.upsert $(ARGS)
 
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ducklake_core.model import Consumer, Epoch, FlushResult, InlinedState, LedgerEntry, Snapshot, SortKey
     from ducklake_core.read.table import Table
     from ducklake_core.transaction import Transaction
+    from ducklake_core.upsert.memory import UpsertMemory
+    from ducklake_core.upsert.report import UpsertReport
 
     __version__: str
 
@@ -43,6 +45,8 @@ __all__ = [
     "Table",
     "TableFeed",
     "Transaction",
+    "UpsertMemory",
+    "UpsertReport",
 ]
 
 _MODULES = {
@@ -55,6 +59,8 @@ _MODULES = {
     "Table": "read.table",
     "TableFeed": "feed.table_feed",
     "Transaction": "transaction",
+    "UpsertMemory": "upsert.memory",
+    "UpsertReport": "upsert.report",
 }
 
 

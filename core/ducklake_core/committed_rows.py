@@ -39,7 +39,7 @@ class CommittedRows:
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match, in the request's schema."""
         for part in self.listing.parts:
-            yield from self._live(part)
+            yield from self.rows_of(part)
 
     def end(self, positions: RowPositions) -> None:
         """End rows that are live."""
@@ -81,7 +81,7 @@ class CommittedRows:
         return CommitConflict(message, base=base, rows_moved=True)
 
     def _positions(self, part: Part) -> Iterator[np.ndarray]:
-        return (rows.column(POSITIONS).to_numpy() for rows in self._live(part))
+        return (rows.column(POSITIONS).to_numpy() for rows in self.rows_of(part))
 
     def _file(self, data_file_id: DataFileId, positions: np.ndarray, read_at: SnapshotId) -> DataFile:
         file = next((f for f in self.listing.files if f.data_file_id == data_file_id), None)
@@ -105,7 +105,8 @@ class CommittedRows:
             raise self._conflict(f"inlined table '{name}' is not there")
         return part
 
-    def _live(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one part that match, in the request's schema."""
         ended = self._ended(part)
         for rows in read_part(self.storage, part, self.request):
             kept = rows.filter(pa.array(~np.isin(rows.column(POSITIONS), ended))) if len(ended) else rows

@@ -35,6 +35,7 @@ from ducklake_core.feed.task import FeedMode
 from ducklake_core.files.storage import Storage
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import flush_all, flush_one
+from ducklake_core.keyed_changes import LakeKeyedChanges
 from ducklake_core.maintenance_calls import MaintenanceCalls
 from ducklake_core.model import Epoch, FlushResult, InlinedState, Snapshot
 from ducklake_core.observe import LOG_RECORDER, FeedRead, Recorder, Recorders
@@ -50,7 +51,7 @@ from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.transaction import Transaction
 
 
-class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
+class Lake(DefinitionCommits, LakeKeyedChanges, MaintenanceCalls, Overview, Progress):
     """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
 
     Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.
@@ -73,6 +74,7 @@ class Lake(DefinitionCommits, MaintenanceCalls, Overview, Progress):
         self.storage = Storage.of(data_path)
         self.committer = Committer(database, data_path, clock, self.recorder)
         self._definitions: Definitions | None = None
+        self._purged_at: dict[str, datetime] = {}
 
     @classmethod
     def create(

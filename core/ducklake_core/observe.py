@@ -288,6 +288,25 @@ class CatalogBack(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Upserted(Event):
+    """Events were applied to a table by key; `files_opened` of its data files were searched for the keys."""
+
+    line = "upserted"
+    level = logging.DEBUG
+    table: str
+    snapshot: int | None
+    events: int
+    inserted: int
+    updated: int
+    deleted: int
+    unchanged: int
+    late: int
+    files_opened: int
+    files_pruned: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class FeedRead(Event):
     """Changes of a table were read, those of the snapshots `(start, end]`."""
 

@@ -64,6 +64,7 @@ class PendingTable:
     files: list[NewDataFile] = field(default_factory=list)
     lent: set[str] = field(default_factory=set)  # paths of files that whoever wrote them removes
     rewritten_bounds: list[RewrittenBounds] = field(default_factory=list)
+    rests_on_rows: bool = False  # see `StagedTable`
     inlined_ends: dict[str, set[int]] = field(default_factory=dict)
     deleted: dict[DataFileId, tuple[DataFile, np.ndarray]] = field(default_factory=dict)
     _delete_files: dict[tuple[DataFileId, SnapshotId | None], NewDeleteFile] = field(default_factory=dict)
@@ -124,7 +125,8 @@ class PendingTable:
         for file, positions in self.deleted.values():
             writes = self._with_deletes(writes, storage, data_path, file, positions, snapshot_id)
         is_inlined = self.is_inlinable and self.options.row_limit > 0
-        return StagedTable(self.before, self.after, writes, is_inlined, tuple(self.rewritten_bounds))
+        bounds = tuple(self.rewritten_bounds)
+        return StagedTable(self.before, self.after, writes, is_inlined, bounds, self.rests_on_rows)
 
     def _inlined_rows(self) -> list[InlinedRows]:
         fresh = [a.rows for a in self.added if a.row_ids is None and a.rows.num_rows]

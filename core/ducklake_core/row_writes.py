@@ -6,7 +6,7 @@ rows that the transaction added itself are changed where they wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,18 +36,19 @@ from ducklake_core.model import (
 from ducklake_core.pending import AddedRows, PendingTable
 from ducklake_core.plan.conform import conform, conform_column
 from ducklake_core.plan.definition import find_internal_name
+from ducklake_core.plan.filter_arrow import matches
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import RewrittenBounds
 from ducklake_core.plan.statistics import widened_float
 from ducklake_core.read.listing import Listing, list_table
 from ducklake_core.read.positions import RowPositions
 from ducklake_core.read.request import RowRequest
-from ducklake_core.read.rows import matches
 from ducklake_core.spec.inlined import find_unstorable
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.types import arrow_type
 
 Change = Callable[[pa.Table], pa.Table]
+Match = Callable[[pa.Table], np.ndarray]  # the indices of rows
 # More of one transaction and table goes to files, however few rows they are. PostgreSQL takes no more than 1 GB in one
 # message, and long before that a file is written faster and read faster.
 INLINE_BYTES = 8_000_000
@@ -88,7 +89,7 @@ class RowWriter:
 
     def delete(self, pending: PendingTable, predicate: Predicate | None) -> int:
         """Delete the rows that match; None deletes all. Return their number."""
-        count = self._change_own(pending, predicate, None)
+        count = self.change_own(pending, lambda rows: matches(rows, predicate), None)
         committed = self._committed(pending, (), predicate)
         ended = RowPositions()
         for rows in committed.record_batches():
@@ -120,7 +121,7 @@ class RowWriter:
     def update(self, pending: PendingTable, values: Mapping[str, object], predicate: Predicate | None) -> int:
         """Give the rows that match new values; they keep their row ids. Return their number."""
         change = _change(pending.table, values)
-        count = self._change_own(pending, predicate, change)
+        count = self.change_own(pending, lambda rows: matches(rows, predicate), change)
         columns = pending.table.columns
         committed = self._committed(pending, columns, predicate, with_row_ids=True)
         ended, versions = RowPositions(), _NewVersions(self, pending)
@@ -175,11 +176,16 @@ class RowWriter:
         listing = Listing((), ()) if is_new else list_table(self.database, pending.table, request)
         return CommittedRows(self.database, self.storage, pending, request, listing)
 
-    def _change_own(self, pending: PendingTable, predicate: Predicate | None, change: Change | None) -> int:
+    def own_rows(self, pending: PendingTable) -> Iterator[tuple[pa.Table, np.ndarray | None]]:
+        """Yield the rows that the transaction has added, with the ids of those that have one."""
+        yield from ((added.rows, added.row_ids) for added in pending.added if added.rows.num_rows)
+        yield from (self._read_own(pending.table, file) for file in pending.files)
+
+    def change_own(self, pending: PendingTable, match: Match, change: Change | None) -> int:
         """Delete (no change given) or update matching rows among those that the transaction added."""
         count = 0
         for added in pending.added:
-            hits = matches(added.rows, predicate)
+            hits = match(added.rows)
             count += len(hits)
             keep = _others(added.rows.num_rows, hits)
             added.rows, added.row_ids = _replaced(added.rows, added.row_ids, hits, keep, change)
@@ -188,7 +194,7 @@ class RowWriter:
             self.write_added(pending)
         for file in files:
             rows, row_ids = self._read_own(pending.table, file)
-            hits = matches(rows, predicate)
+            hits = match(rows)
             if not len(hits):
                 continue
             count += len(hits)

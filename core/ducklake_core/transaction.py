@@ -20,6 +20,7 @@ from ducklake_core.definitions import Definitions
 from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectNotFound
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.written import WrittenFiles
+from ducklake_core.keyed_changes import TransactionKeyedChanges
 from ducklake_core.model import (
     DataFileId,
     Epoch,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from ducklake_core.lake import Lake
 
 
-class Transaction:
+class Transaction(TransactionKeyedChanges):
     """Use as `with lake.transaction() as tx:`; the end of the block commits, an error in it discards everything.
 
     Methods are those of `Lake`, without a snapshot of their own; `result` has the commit's once it is made. They raise

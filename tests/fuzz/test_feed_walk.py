@@ -34,7 +34,7 @@ class FeedWalk(Walk):
     @precondition(lambda self: self._has_rows())
     @rule(actor=ACTORS, data=st.data(), seed=SEEDS)
     def upsert(self, actor: str, data: st.DataObject, seed: int) -> None:
-        """New rows replace those of the same key: by us a delete and an append, by DuckDB a MERGE."""
+        """New rows replace those of the same key: by us an upsert, by DuckDB a MERGE."""
         name = self._pick(data)
         table = self.tables[name]
         random = Random(seed)  # noqa: S311 # data for tests
@@ -48,7 +48,6 @@ class FeedWalk(Walk):
         rows = tuple({**row, "k": key} for row, key in zip(table.make_rows(seed, 2), chosen, strict=True))
         kept = tuple(row for row in table.rows if row["k"] not in chosen)
         self.tables[name] = replace(table, rows=kept + rows)
-        where = f"k IN ({', '.join(map(str, chosen))})"
         names = [n for n, _ in table.columns]
         sets = ", ".join(f"{n} = new.{n}" for n in names if n != "k") or "k = new.k"
         merge = (
@@ -57,8 +56,7 @@ class FeedWalk(Walk):
         )
 
         def ours(tx: Transaction) -> None:
-            tx.delete(name, where)
-            tx.append(name, table.arrow(rows))
+            tx.upsert(name, table.arrow(rows), keys="k")
 
         self._step(actor, [(ours, merge)])
 

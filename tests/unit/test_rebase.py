@@ -181,3 +181,12 @@ def test_comments_sort_order_and_older_inlined_tables_are_no_other_definition() 
     assert is_redefined(TABLE, MOVED)
     assert is_redefined(TABLE, WIDER)
     assert is_redefined(TABLE, None)
+
+
+@pytest.mark.parametrize("other", [INSERT, DELETE, "inserted_into_table:3", "deleted_from_table:3"])
+@pytest.mark.parametrize("writes", [APPEND, TableWrites()], ids=["inserts", "nothing"])
+def test_what_rests_on_rows_follows_on_no_change_of_rows(writes: TableWrites, other: str) -> None:
+    mine = Staged(BASE, (StagedTable(TABLE, TABLE, writes, rests_on_rows=True),))
+    assert find_drift(mine, head(NEXT)) is Drift.ROWS
+    assert isinstance(rebase(mine, head(NEXT), {}, since(other)), Refused)
+    assert isinstance(rebase(mine, head(NEXT), {}, since(other.replace(":3", ":4"))), Rebased)

@@ -28,6 +28,7 @@ from ducklake_core.model import Column, ColumnId, InlinedTable
 
 if TYPE_CHECKING:
     from ducklake_core.catalog.dialect import CatalogDialect
+    from ducklake_core.catalog.inlined_store import InlinedStore
 
 Picked: TypeAlias = tuple[ColumnElement[object], ...]
 
@@ -61,6 +62,14 @@ def live_rows(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
 def live_rows_between(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
     is_wanted = table.c.row_id >= bindparam("first_row_id"), table.c.row_id < bindparam("end_row_id")
     return live_rows(table, picked).where(*is_wanted)
+
+
+@lru_cache(maxsize=512)
+def live_rows_among(
+    table: Table, picked: Picked, place: int, column: Column, store: InlinedStore
+) -> Select[tuple[object, ...]]:
+    """Select the live rows whose column at a place has one of the values of the parameter `among`."""
+    return live_rows(table, picked).where(store.is_among(user_columns(table)[place], column))
 
 
 @lru_cache(maxsize=512)

@@ -26,6 +26,27 @@ class RowIdRange:
     end: int
 
 
+# Types whose values have one form in every table of inlined rows, whoever wrote them.
+_OF_ONE_FORM = frozenset({*(f"int{n}" for n in (8, 16, 32, 64)), "uint8", "uint16", "uint32", "varchar", "uuid"})
+_MOST_VALUES = 2_000  # that one statement names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WantedValues:
+    """Which rows are wanted, at least: those that have one of some values in a column."""
+
+    column: Column
+    values: pa.Array
+
+    def place_in(self, inlined: InlinedTable) -> int | None:
+        """Return where an inlined table has the column, None when the database cannot be asked for the values."""
+        if self.column.type not in _OF_ONE_FORM or not 0 < len(self.values) <= _MOST_VALUES:
+            return None
+        found = (i for i, c in enumerate(inlined.columns) if c.column_id == self.column.column_id)
+        place = next(found, None)
+        return place if place is not None and inlined.columns[place].type == self.column.type else None
+
+
 @dataclass(frozen=True, slots=True)
 class InlinedExtent:
     """How much one inlined table holds: live rows, their row ids, and about how many bytes, ended rows included."""
@@ -41,16 +62,22 @@ def read_inlined_rows(
     columns: Sequence[Column],
     snapshot: SnapshotId,
     row_ids: RowIdRange | None = None,
+    wanted: WantedValues | None = None,
 ) -> tuple[pa.Table, np.ndarray]:
     """Return live rows with the chosen columns (as the inlined table has them), and their row ids.
 
-    `row_ids`: only the rows that have one of them.
+    `row_ids`: only the rows that have one of them. `wanted`: others may be left out.
     """
     table, picked = inlined_queries.pick_columns(session, inlined, tuple(c.column_id for c in columns))
     statement = Statement(inlined_queries.live_rows(table, picked), {"snapshot": snapshot})
     if row_ids is not None:
         bounds = {"first_row_id": row_ids.first, "end_row_id": row_ids.end}
         statement = Statement(inlined_queries.live_rows_between(table, picked), {"snapshot": snapshot, **bounds})
+    elif wanted is not None and (place := wanted.place_in(inlined)) is not None:
+        store = session.dialect.inlined
+        values = store.among_values(wanted.values, wanted.column)
+        among = inlined_queries.live_rows_among(table, picked, place, wanted.column, store)
+        statement = Statement(among, {"snapshot": snapshot, "among": values})
     found = _fetch_all(session, RowQuery(statement, inlined.name, 1, columns))
     [found_ids] = found.numbers
     return found.rows, found_ids

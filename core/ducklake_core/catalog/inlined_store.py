@@ -91,6 +91,14 @@ class InlinedStore(ABC):
     def row_size(self, table: Table) -> ColumnElement[Any]:
         """Return SQL that estimates the bytes of a row."""
 
+    @abstractmethod
+    def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:
+        """Return the condition that a column has one of the values of the parameter `among`."""
+
+    @abstractmethod
+    def among_values(self, values: pa.Array, column: Column) -> object:
+        """Return values of a column as the parameter `among` takes them: integers, texts or uuids."""
+
     def selected(self, element: ColumnElement[object], column: Column) -> ColumnElement[object]:  # noqa: ARG002 # for those that cast
         """Return a column of an inlined table as a query of rows has it."""
         return element

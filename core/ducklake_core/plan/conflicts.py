@@ -46,6 +46,7 @@ def find_conflict(
     names: Mapping[int, str],
     row_checked_tables: frozenset[int] = frozenset(),
     tables_with_sources: frozenset[int] = frozenset(),
+    read_tables: frozenset[int] = frozenset(),
 ) -> Conflict | None:
     """Return the first change since the base that makes one of ours invalid, None when ours may follow.
 
@@ -58,10 +59,11 @@ def find_conflict(
     `row_checked_tables` are those whose new definition was checked against their rows: rows that came since forbid it.
     `tables_with_sources` are those that we compact and whose source files the head has as they were: what others did
     to the other files of the table is no matter then.
+    `read_tables` are those whose rows decided what ours are, as in an upsert: no other may have changed a row of them.
     """
     found: Iterator[Conflict] = (
         conflict
-        for conflict in _find_conflicts(mine, others, names, row_checked_tables)
+        for conflict in _find_conflicts(mine, others, names, row_checked_tables, read_tables)
         if not (conflict.is_about_files and conflict.mine.object_id in tables_with_sources)
     )
     first = next(found, None)
@@ -73,10 +75,13 @@ def _find_conflicts(
     others: Sequence[SnapshotChanges],
     names: Mapping[int, str],
     row_checked_tables: frozenset[int],
+    read_tables: frozenset[int],
 ) -> Iterator[Conflict]:
     for snapshot_id, changes in others:
         moved = {change.object_id for change in changes if change.kind in _MOVE}
         for other in changes:
+            if other.object_id in read_tables and other.kind in _APPEND | _DELETE:
+                yield Conflict(snapshot_id, other, other, _subject(other, names))
             for own in mine:
                 if _conflicts(own, other, names) or _inserts_into_checked(own, other, row_checked_tables):
                     rows_moved = other.object_id in moved and other.kind in _MOVE | _DELETE

@@ -61,6 +61,17 @@ def may_be_transformed(facts: FieldFacts, column: Column, value: pa.Scalar) -> b
     )
 
 
+def transformed_values(column: Column, transform: str, values: pa.Array) -> set[str | None] | None:
+    """Return the partition values that rows with one of some values may have, None if they say nothing."""
+    found: set[str | None] = set()
+    for value in values:
+        candidates = _transformed(column, transform, value)
+        if candidates is None:
+            return None
+        found |= candidates
+    return found
+
+
 # Blobs have two text forms that cannot be told apart. The others have no order, or none that their texts show.
 _WITHOUT_RANGE = (Kind.BLOB, *UNORDERED, *NESTED)
 _CALENDAR = ("year", "month", "day", "hour")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import assert_never
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -54,7 +55,16 @@ def to_arrow(predicate: Predicate) -> pc.Expression:  # noqa: C901, PLR0911 # on
             assert_never(predicate)
 
 
+def matches(rows: pa.Table, predicate: Predicate | None) -> np.ndarray:
+    """Return the indices of the rows that a filter keeps."""
+    if predicate is None:
+        return np.arange(rows.num_rows)
+    numbered = rows.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
+    return np.asarray(numbered.filter(to_arrow(predicate)).column(_INDEX).to_numpy())
+
+
 _NULL = pa.scalar(None, pa.bool_())
+_INDEX = "\0index"  # no column can have such a name
 
 
 def _ref(field: FieldRef) -> pc.Expression:

@@ -133,7 +133,8 @@ def _find_refusal(
     }
     parsed = [(snapshot_id, mark_renames(parse_changes(text), renamed)) for snapshot_id, text in others]
     checked = frozenset(t.newest.table_id for t in staged.tables if t.was_checked_against_rows)
-    conflict = find_conflict(changes_of(staged), parsed, _names(staged), checked, with_sources)
+    read = frozenset(t.newest.table_id for t in staged.tables if t.rests_on_rows)
+    conflict = find_conflict(changes_of(staged), parsed, _names(staged), checked, with_sources, read)
     if conflict is not None:
         return Refused(conflict.describe(), conflict.snapshot_id, staged.base.snapshot_id, conflict.rows_moved)
     if redefined:

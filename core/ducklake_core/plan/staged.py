@@ -94,7 +94,9 @@ class TableWrites:
 class StagedTable:
     """One table: as the base has it (None: created here), as it shall be (None: dropped here), and its data.
 
-    `inlines`: the effective row limit is above zero and every column can be inlined. `newest`: as it shall be, or was.
+    `inlines`: the effective row limit is above zero and every column can be inlined. `rests_on_rows`: what is staged
+    follows from which rows the base has, and from which it has not, as in an upsert: rows that others add, change or
+    delete make it invalid. `newest`: as it shall be, or was.
     """
 
     before: TableVersion | None
@@ -102,6 +104,7 @@ class StagedTable:
     writes: TableWrites = TableWrites()
     inlines: bool = False
     rewritten_bounds: tuple[RewrittenBounds, ...] = ()
+    rests_on_rows: bool = False
     newest: TableVersion = field(init=False, repr=False, compare=False)
     changes_definition: bool = field(init=False, repr=False, compare=False)
 
@@ -134,7 +137,7 @@ class Staged:
     """Everything one snapshot shall change. `finished_for`: the id that its delete files name.
 
     `names_snapshot`: some do name one: those that replace older ones, and so hold what several snapshots deleted.
-    `is_append_only`: all it does is add rows, and only a change of a table's definition can conflict.
+    `is_append_only`: all it does is add rows, whatever the tables hold: only a change of a definition can conflict.
     """
 
     base: Snapshot
@@ -157,5 +160,6 @@ class Staged:
         _set(self, "names_snapshot", any(replaced))
         _set(self, "inlined", tuple([rows for table in self.tables for rows in table.writes.inlined]))
         _set(self, "changes_definitions", changes_definitions)
-        _set(self, "is_append_only", not changes_definitions and all(t.writes.is_append_only for t in self.tables))
+        only_adds = all(t.writes.is_append_only and not t.rests_on_rows for t in self.tables)
+        _set(self, "is_append_only", not changes_definitions and only_adds)
         _set(self, "is_empty", not changes_definitions and all(t.writes.is_empty for t in self.tables))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.catalog.inlined_reader import RowIdRange, read_inlined_rows
+from ducklake_core.catalog.inlined_reader import RowIdRange, WantedValues, read_inlined_rows
 from ducklake_core.catalog.session import Session
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
 from ducklake_core.files.parquet_reader import ROW_IDS
@@ -17,13 +17,20 @@ from ducklake_core.spec.types import identified_field
 
 
 def read_inlined(
-    session: Session, inlined: InlinedTable, request: RowRequest, row_ids: RowIdRange | None = None
+    session: Session,
+    inlined: InlinedTable,
+    request: RowRequest,
+    row_ids: RowIdRange | None = None,
+    wanted: WantedValues | None = None,
 ) -> pa.Table:
-    """Return the rows of an inlined table that match; `row_ids`: only those that have one of them."""
+    """Return the rows of an inlined table that match; `row_ids`: only those that have one of them.
+
+    `wanted`: rows that have none of these values may be left out.
+    """
     needed = request.needed_columns
     ids = {c.column_id for c in needed}
     present = [c for c in inlined.columns if c.column_id in ids]
-    rows, found_ids = read_inlined_rows(session, inlined, present, request.snapshot, row_ids)
+    rows, found_ids = read_inlined_rows(session, inlined, present, request.snapshot, row_ids, wanted)
     return _shown(as_table_columns(rows, len(found_ids), present, needed), found_ids, inlined, request)
 
 

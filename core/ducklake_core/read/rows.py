@@ -1,19 +1,14 @@
-"""The rows of a listing, read in this process: all that match, or how many there are, or which of some match."""
+"""The rows of a listing, read in this process: all that match, or how many there are."""
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from ducklake_core.files.delete_files import dropped_positions
 from ducklake_core.files.storage import Storage
-from ducklake_core.plan.filter_arrow import to_arrow
-from ducklake_core.plan.predicates import Predicate
 from ducklake_core.read.listing import Listing
 from ducklake_core.read.parts import FileRows, Part, read_part
 from ducklake_core.read.request import RowRequest
-
-_INDEX = "\0index"  # no column can have such a name
 
 
 def read_rows(storage: Storage, listing: Listing, request: RowRequest) -> pa.Table:
@@ -32,11 +27,3 @@ def _count(storage: Storage, part: Part, request: RowRequest) -> int:
         dropped = dropped_positions(storage, part.file, request.snapshot)
         return part.file.record_count - (0 if dropped is None else len(dropped))
     return sum(record_batch.num_rows for record_batch in read_part(storage, part, request))
-
-
-def matches(rows: pa.Table, predicate: Predicate | None) -> np.ndarray:
-    """Return the indices of the rows that a filter keeps."""
-    if predicate is None:
-        return np.arange(rows.num_rows)
-    numbered = rows.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
-    return np.asarray(numbered.filter(to_arrow(predicate)).column(_INDEX).to_numpy())

@@ -9,11 +9,12 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from sqlalchemy import ColumnElement, Dialect, Select, Table, bindparam, func, insert, tuple_
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.dbapi.session import DbapiSession
-from ducklake_core.catalog.dbapi.values import decode_columns, encode_few, encode_rows
+from ducklake_core.catalog.dbapi.values import decode_columns, encode_column, encode_few, encode_rows
 from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
 from ducklake_core.catalog.inlined_store import FetchedRows, InlinedStore, RowQuery, encoded_once
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
@@ -81,6 +82,12 @@ class DbapiInlinedStore(InlinedStore):
             if len(rows) < limit:
                 return
             last = (rows[-1][0], rows[-1][1], rows[-1][-1])
+
+    def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:  # noqa: ARG002 # of any type
+        return element.in_(bindparam("among", expanding=True))
+
+    def among_values(self, values: pa.Array, column: Column) -> object:
+        return encode_column(values, column, self._rules)
 
     def row_size(self, table: Table) -> ColumnElement[Any]:
         """Return the characters of all values: the database does not tell what it needs to store them.

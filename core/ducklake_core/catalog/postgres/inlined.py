@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, String, Table, bindparam, func
+import pyarrow as pa
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, String, Table, bindparam, func
 from sqlalchemy import cast as sql_cast
+from sqlalchemy.types import NullType
 
 from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
 from ducklake_core.catalog.inlined_store import READ_CHUNK_BYTES, FetchedRows, InlinedStore, RowQuery, encoded_once
@@ -23,6 +26,8 @@ from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
+from ducklake_core.spec.arrays import plain
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.small_rows import extract_values
 from ducklake_core.spec.thresholds import ROW_ARRAY_ROWS
 from ducklake_core.text_repair import with_valid_text
@@ -81,6 +86,17 @@ class PostgresInlinedStore(InlinedStore):
                     yield versions
             if first < count or not count:
                 yield from _sorted(here, wanted, first, chunk_bytes)
+
+    def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:
+        among = bindparam("among", type_=NullType())
+        # The text of an array of numbers is made in a tenth of the time that the driver takes for the array.
+        return element == func.any(sql_cast(among, ARRAY(BigInteger)) if column.kind is Kind.INTEGER else among)
+
+    def among_values(self, values: pa.Array, column: Column) -> object:
+        found = plain(values).to_pylist()
+        if column.kind is Kind.INTEGER:
+            return f"{{{','.join(map(str, found))}}}"
+        return [text.encode() for text in found] if column.kind is Kind.TEXT else [UUID(bytes=one) for one in found]
 
     def row_size(self, table: Table) -> ColumnElement[Any]:
         """Return the size of the row as stored."""

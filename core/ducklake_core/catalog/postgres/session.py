@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
+from sqlalchemy import Compiled, Dialect, Executable
 
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.postgres.errors import leaves_doubt
@@ -60,7 +62,7 @@ class PostgresSession(Session):
     @contextmanager
     def copy_out(self, statement: Statement) -> Iterator[Iterable[Buffer]]:
         """Give the messages of a COPY of a query's rows in PostgreSQL's binary format, as they come; one per row."""
-        compiled = statement.executable.compile(dialect=self._connection.dialect)  # type: ignore[attr-defined] # Executable lacks it in the stubs
+        compiled = _compiled(statement.executable, self._connection.dialect)
         parameters = compiled.construct_params(cast("Mapping[str, Any]", statement.parameters))
         bound = psycopg.ClientCursor(self.driver).mogrify(str(compiled), parameters)  # COPY takes no parameters
         self.begin()
@@ -132,6 +134,12 @@ class PostgresSession(Session):
         if wire is None:
             wire = self._connection.info["wire"] = Wire(self.driver, self.database.lock_timeout_seconds)
         return wire
+
+
+@lru_cache(maxsize=512)
+def _compiled(executable: Executable, dialect: Dialect) -> Compiled:
+    """Return a statement as text: most are the same object each time."""
+    return executable.compile(dialect=dialect)  # type: ignore[attr-defined,no-any-return] # Executable lacks it in the stubs
 
 
 def on_postgres(session: Session) -> PostgresSession:

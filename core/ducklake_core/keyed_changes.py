@@ -1,0 +1,164 @@
+"""Upserts and deletes by key, as methods that are part of `Lake` and of `Transaction`. Runs on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import pyarrow as pa
+
+from ducklake_core.arrow_input import to_table
+from ducklake_core.clock import Clock
+from ducklake_core.model import Column
+from ducklake_core.observe import Recorders, Upserted
+from ducklake_core.pending import PendingTable
+from ducklake_core.pending_definitions import PendingDefinitions
+from ducklake_core.retries import conflict_retries
+from ducklake_core.row_writes import RowWriter
+from ducklake_core.spec.names import fold
+from ducklake_core.upsert.apply import EventBatch
+from ducklake_core.upsert.companion import SCHEMA, check_companion, companion_columns, companion_name
+from ducklake_core.upsert.events import key_columns
+from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.report import UpsertReport
+from ducklake_core.upsert.rules import UpsertArguments, UpsertRules
+
+if TYPE_CHECKING:
+    from ducklake_core.lake import Lake
+    from ducklake_core.transaction import Transaction
+
+_PURGE_INTERVAL = timedelta(hours=1)
+
+
+class LakeKeyedChanges:
+    """Changes by key, each a commit: planned again from the new head when another has changed the table meanwhile."""
+
+    clock: Clock
+    recorder: Recorders
+    _purged_at: dict[str, datetime]
+
+    def upsert(
+        self,
+        table: str,
+        data: Any,  # Any: whatever Arrow can take
+        *,
+        keys: str | Sequence[str],
+        **arguments: Unpack[UpsertArguments],
+    ) -> UpsertReport:
+        """Apply events by key in one snapshot: insert what the table lacks, update what differs, delete what is gone.
+
+        Of several events of one key the last one counts: by `sequence_by`, then by the order of the rows. The other
+        arguments are described by `ducklake_core.upsert.rules.UpsertRules`. Another's commit to the table meanwhile
+        makes it look again, ten times at most; then it raises CommitConflict. Raises InvalidInput for null keys or
+        sequences, and for keys that the table has twice.
+        """
+        events, memory = to_table(data), UpsertMemory()
+        return self._retry(table, lambda tx: tx.upsert(table, events, keys=keys, memory=memory, **arguments))
+
+    def delete_keys(self, table: str, data: Any, *, keys: str | Sequence[str]) -> UpsertReport:  # Any: see upsert
+        """Delete the rows that have one of some keys, in one snapshot; other columns of the data are left alone."""
+        rows, memory = to_table(data), UpsertMemory()
+        return self._retry(table, lambda tx: tx.delete_keys(table, rows, keys=keys, memory=memory))
+
+    def _retry(self, table: str, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
+        begun = self.clock.seconds()
+        for attempt in conflict_retries(after=lambda _: True, recorder=self.recorder):
+            with attempt:
+                with cast("Lake", self).transaction() as tx:
+                    report = operation(tx)
+                report = replace(report, snapshot=tx.result.snapshot if tx.result else None)
+                self.recorder.record(_told(table, report, self.clock.seconds() - begun))
+                return report
+        raise AssertionError("unreachable")  # the policy re-raises
+
+    def purges_now(self, companion: str) -> bool:
+        """Tell whether old deleted keys shall be forgotten now: the first time, and once an hour."""
+        now, last = self.clock.now(), self._purged_at.get(companion)
+        if last is not None and now - last < _PURGE_INTERVAL:
+            return False
+        self._purged_at[companion] = now
+        return True
+
+
+class TransactionKeyedChanges:
+    """Changes by key in a transaction; each method returns what it will have done."""
+
+    _lake: Lake
+    _rows: RowWriter
+    _open: Callable[[], PendingDefinitions]
+    _table: Callable[[str], PendingTable]
+    _all_or_nothing: Callable[[], AbstractContextManager[None]]
+
+    def upsert(
+        self,
+        table: str,
+        data: Any,  # Any: whatever Arrow can take
+        *,
+        keys: str | Sequence[str],
+        memory: UpsertMemory | None = None,
+        **arguments: Unpack[UpsertArguments],
+    ) -> UpsertReport:
+        """Apply events by key; see `Lake.upsert`. The commit raises CommitConflict if another changed the table.
+
+        Whoever then begins again in a new transaction, with the same data, gives the same `memory` again: files that
+        were searched are not read a second time.
+        """
+        rules = UpsertRules.of(keys, **arguments)
+        return self._apply(self._table(table), to_table(data), rules, memory or UpsertMemory())
+
+    def delete_keys(
+        self, table: str, data: Any, *, keys: str | Sequence[str], memory: UpsertMemory | None = None
+    ) -> UpsertReport:
+        """Delete the rows that have one of some keys; see `upsert` for `memory`."""
+        rules = replace(UpsertRules.of(keys), deletes_all=True, fill_missing=True)
+        wanted, rows = {fold(name) for name in rules.keys}, to_table(data)
+        rows = rows.select([name for name in rows.column_names if fold(name) in wanted])
+        return self._apply(self._table(table), rows, rules, memory or UpsertMemory())
+
+    def _apply(self, pending: PendingTable, data: pa.Table, rules: UpsertRules, memory: UpsertMemory) -> UpsertReport:
+        with self._all_or_nothing():
+            batch = EventBatch(self._rows, pending, data, rules, memory, self._lake.clock.now())
+
+            def find(sequence: tuple[Column, ...], is_needed: bool) -> PendingTable | None:  # noqa: FBT001 # one caller
+                return self._companion(pending, rules, sequence, is_needed=is_needed)
+
+            purges = bool(rules.sequence_by) and self._lake.purges_now(companion_name(pending.table))
+            return batch.apply(find, purges=purges)
+
+    def _companion(
+        self, pending: PendingTable, rules: UpsertRules, sequence: tuple[Column, ...], *, is_needed: bool
+    ) -> PendingTable | None:
+        """Return the companion of a table; make it if it is needed and is not there."""
+        tx, name = cast("Transaction", self), companion_name(pending.table)
+        wanted = companion_columns(key_columns(pending.table, rules), sequence)
+        if not tx.has_table(name):
+            if not is_needed:
+                return None
+            if not tx.has_schema(SCHEMA):
+                tx.create_schema(SCHEMA)
+            tx.create_table(name, wanted, comment=f"events by key of {pending.table.qualified_name}; see upserts")
+            return self._table(name)
+        found = self._table(name)
+        check_companion(found, wanted, pending.table)
+        if not found.added and not found.files:
+            tx.merge_schema(name, wanted)
+        return self._table(name)
+
+
+def _told(table: str, report: UpsertReport, seconds: float) -> Upserted:
+    return Upserted(
+        table,
+        None if report.snapshot is None else report.snapshot.snapshot_id,
+        report.events,
+        report.inserted,
+        report.updated,
+        report.deleted,
+        report.unchanged,
+        report.late,
+        report.files_opened,
+        report.files_pruned,
+        seconds,
+    )

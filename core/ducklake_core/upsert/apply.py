@@ -1,0 +1,99 @@
+"""Applies a batch of events to a table of a transaction, and to its companion. Runs on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.model import Column
+from ducklake_core.pending import PendingTable
+from ducklake_core.row_writes import RowWriter
+from ducklake_core.upsert.companion import Companion
+from ducklake_core.upsert.events import is_kept_in_table, last_events, sequence_columns
+from ducklake_core.upsert.keyed_write import KeyedWrite
+from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.report import UpsertReport
+from ducklake_core.upsert.rules import UpsertRules
+from ducklake_core.upsert.search import Found
+from ducklake_core.upsert.sequence import is_older
+
+# Gives the pending companion; the flag: make one if there is none.
+FindCompanion: TypeAlias = Callable[[tuple[Column, ...], bool], PendingTable | None]
+
+
+class EventBatch:
+    """One batch of events on its way into a table and its companion."""
+
+    def __init__(
+        self,
+        writer: RowWriter,
+        pending: PendingTable,
+        data: pa.Table,
+        rules: UpsertRules,
+        memory: UpsertMemory,
+        now: datetime,
+    ) -> None:
+        self._writer = writer
+        self._pending = pending
+        self._rules = rules
+        self._memory = memory
+        self._now = now
+        self._sequence = sequence_columns(pending.table, data.schema, rules)
+        self._in_table = is_kept_in_table(pending.table, rules)
+        self._events = last_events(data, pending.table, rules)
+
+    def apply(self, find_companion: FindCompanion, *, purges: bool) -> UpsertReport:
+        """Change the rows; `purges`: forget deleted keys that are old enough, where a companion is written to."""
+        events, truncated = self._events, 0
+        if events.has_truncate:
+            truncated = self._writer.delete(self._pending, None)
+        write = KeyedWrite(self._writer, self._pending, events, self._rules, self._memory.table)
+        found = write.find(self._sequence if self._in_table else ())
+        companion = self._companion(find_companion)
+        known = None if companion is None else companion.find()
+        is_late = self._late(found)
+        if companion is not None and known is not None:
+            is_late |= companion.late(known)
+        decision = write.decide(found, is_late)
+        updated = write.apply(found, decision)
+        if companion is not None and known is not None:
+            companion.remember(known, is_late)
+            if purges:
+                companion.forget_before(self._now - self._rules.keep_deleted)
+        inserted, deleted, late = (int(m.sum()) for m in (decision.is_inserted, decision.is_deleted, is_late))
+        return UpsertReport(
+            events=events.event_count,
+            superseded=events.event_count - events.index.count,
+            inserted=inserted,
+            updated=updated,
+            deleted=deleted,
+            unchanged=events.index.count - inserted - updated - deleted - late,
+            late=late,
+            truncated=truncated,
+            files_opened=found.files_opened,
+            files_pruned=found.files_pruned,
+        )
+
+    def _companion(self, find: FindCompanion) -> Companion | None:
+        """Return the companion, if the events need one: made now, where there is something to be kept in it."""
+        if not self._sequence or not self._events.index.count:
+            return None
+        is_needed = not self._in_table or bool(self._events.is_delete.any())
+        pending = find(self._sequence, is_needed)
+        if pending is None:
+            return None
+        return Companion(self._writer, pending, self._events, not self._in_table, self._now, self._memory.companion)
+
+    def _late(self, found: Found) -> np.ndarray:
+        """Tell of each key whether its row in the table comes from a later event."""
+        late = np.zeros(self._events.index.count, bool)
+        if self._in_table and self._events.sequence is not None:
+            names = [c.name for c in self._sequence]
+            for hits in found.hits:
+                events = self._events.sequence.take(hits.numbers)
+                late[hits.numbers[is_older(events, hits.values.select(names))]] = True
+        return late

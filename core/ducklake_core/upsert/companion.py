@@ -1,0 +1,118 @@
+"""The companion of a table: which event of a key was the last, where the table itself does not tell.
+
+Runs on the driver. A companion is a table of the lake in a schema of ours, written in the same snapshot. It has the
+keys that were deleted lately; and where the sequence is no column of the table, those of all its rows (ADR 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.errors import SchemaMismatch
+from ducklake_core.model import Column, TableVersion
+from ducklake_core.pending import PendingTable
+from ducklake_core.plan.predicates import Comparison, FieldRef, Operator
+from ducklake_core.row_writes import RowWriter
+from ducklake_core.spec.types import type_text
+from ducklake_core.upsert.events import Events
+from ducklake_core.upsert.keyed_write import KeyedWrite
+from ducklake_core.upsert.memory import SearchMemory
+from ducklake_core.upsert.rules import UpsertRules
+from ducklake_core.upsert.search import Found
+from ducklake_core.upsert.sequence import is_older
+
+SCHEMA = "ducklake_streaming"
+DELETED_AT = "deleted_at"
+_KEY, _SEQUENCE = "key_", "sequence_"
+
+
+def companion_name(table: TableVersion) -> str:
+    """Return the name of a table's companion; it stays when the table is renamed."""
+    return f"{SCHEMA}.sequences_{table.table_uuid.hex}"
+
+
+def companion_columns(keys: Sequence[Column], sequence: Sequence[Column]) -> dict[str, str]:
+    """Return the columns of a companion, by name."""
+    named = [(f"{_KEY}{i}", type_text(c)) for i, c in enumerate(keys, 1)]
+    named += [(f"{_SEQUENCE}{i}", type_text(c)) for i, c in enumerate(sequence, 1)]
+    return dict([*named, (DELETED_AT, "timestamptz")])
+
+
+@dataclass(slots=True)
+class Companion:
+    """The companion in a transaction, while events are applied to its table. `keeps_all`: not only deleted keys."""
+
+    writer: RowWriter
+    pending: PendingTable
+    events: Events
+    keeps_all: bool
+    now: datetime
+    memory: SearchMemory
+
+    def find(self) -> Found:
+        """Return what is known of the events' keys."""
+        return self._write(self._rows(np.zeros(0, bool))).find(self._of(_SEQUENCE))
+
+    def late(self, found: Found) -> np.ndarray:
+        """Tell of each key whether a later event than this one is known."""
+        late = np.zeros(self.events.index.count, bool)
+        for numbers, stored in self._sequences(found):
+            assert self.events.sequence is not None  # noqa: S101 # who has a companion has a sequence
+            late[numbers[is_older(self.events.sequence.take(numbers), stored)]] = True
+        return late
+
+    def remember(self, found: Found, is_late: np.ndarray) -> None:
+        """Keep the sequences of the events that are applied, as far as the table itself does not tell them."""
+        kept = np.ones(len(is_late), bool) if self.keeps_all else self.events.is_delete
+        write = self._write(self._rows(kept))
+        write.apply(found, write.decide(found, is_late))
+
+    def forget_before(self, time: datetime) -> int:
+        """Forget keys that were deleted before a time; return how many."""
+        column = self.pending.table.column(DELETED_AT)
+        assert column is not None  # noqa: S101 # each companion has it
+        limit = pa.scalar(time, pa.timestamp("us", "UTC"))
+        return self.writer.delete(self.pending, Comparison(FieldRef(column, (DELETED_AT,)), Operator.LT, limit))
+
+    def _sequences(self, found: Found) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        names = [c.name for c in self._of(_SEQUENCE)]
+        return ((hits.numbers, hits.values.select(names)) for hits in found.hits)
+
+    def _of(self, prefix: str) -> tuple[Column, ...]:
+        return tuple(c for c in self.pending.table.columns if c.name.startswith(prefix))
+
+    def _write(self, events: Events) -> KeyedWrite:
+        names = tuple(c.name for c in self._of(_KEY))
+        rules = UpsertRules(names, on_duplicate_keys="keep_first")
+        return KeyedWrite(self.writer, self.pending, events, rules, self.memory)
+
+    def _rows(self, kept: np.ndarray) -> Events:
+        """Return the events as changes of the companion: what is kept is a row, of the others nothing is known."""
+        events, numbers = self.events, np.flatnonzero(kept)
+        assert events.sequence is not None  # noqa: S101 # see above
+        deleted_at = [self.now if is_delete else None for is_delete in events.is_delete[numbers].tolist()]
+        columns = [*events.keys.take(numbers).columns, *events.sequence.take(numbers).columns]
+        rows = pa.table([*columns, pa.array(deleted_at, pa.timestamp("us", "UTC"))], names=self._names())
+        row_of = np.full(events.index.count, -1)
+        row_of[numbers] = np.arange(len(numbers))
+        keys = events.keys.rename_columns([c.name for c in self._of(_KEY)])
+        return Events(events.index, keys, rows, row_of, np.zeros(len(row_of), bool), None, event_count=len(row_of))
+
+    def _names(self) -> list[str]:
+        return [c.name for c in self.pending.table.columns]
+
+
+def check_companion(pending: PendingTable, wanted: dict[str, str], table: TableVersion) -> None:
+    """Raise SchemaMismatch when a companion was made for other keys or another sequence."""
+    names = [c.name for c in pending.table.columns]
+    if names != list(wanted):
+        raise SchemaMismatch(
+            f"'{pending.table.qualified_name}' keeps the sequences of '{table.qualified_name}' by {names[:-1]}, and not"
+            f" by {list(wanted)[:-1]}: keys and sequence_by of a table stay the same; drop that table to begin anew",
+            columns=names,
+        )

@@ -1,0 +1,244 @@
+"""Events as a batch brings them become one event for each key: the last one. Pure.
+
+The last is the one of the greatest sequence; of those with the same sequence, and of all where there is none, it is the
+one that comes last in the batch. So it does not matter how a stream of events is cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ducklake_core.errors import InvalidInput, SchemaMismatch
+from ducklake_core.model import Column, TableVersion
+from ducklake_core.plan.conform import conform, conform_column
+from ducklake_core.spec.arrays import plain, single
+from ducklake_core.spec.kinds import Kind
+from ducklake_core.spec.names import fold
+from ducklake_core.spec.types import build_columns
+from ducklake_core.upsert.conditions import rows_where
+from ducklake_core.upsert.key_index import KeyIndex
+from ducklake_core.upsert.rules import UpsertRules
+
+# Floats are no keys: -0.0 equals 0.0, and NaN itself, for some readers only. The others have no one form, or no order.
+_KEY_KINDS = (
+    *(Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.BLOB, Kind.UUID),
+    *(Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ),
+)
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """The last event of each key; arrays are by the number of the key in `index`.
+
+    `row_of`: which of `rows` the event brings, -1 for a delete. `replaces`: a delete of the key came before in the
+    batch, so that nothing of the row which the table has is kept. `has_truncate`: all that the table has goes first.
+    """
+
+    index: KeyIndex
+    keys: pa.Table
+    rows: pa.Table
+    row_of: np.ndarray
+    replaces: np.ndarray
+    sequence: pa.Table | None
+    event_count: int
+    has_truncate: bool = False
+
+    @property
+    def is_delete(self) -> np.ndarray:
+        return self.row_of < 0
+
+
+def key_columns(table: TableVersion, rules: UpsertRules) -> tuple[Column, ...]:
+    """Return the columns that rows are told apart by; raise InvalidInput for one that cannot be a key."""
+    found = tuple(_column_of(table, name, "key") for name in rules.keys)
+    for column in found:
+        if column.kind not in _KEY_KINDS or column.type == "json":
+            raise InvalidInput(
+                f"column '{column.name}' of '{table.qualified_name}' is of type '{column.type}', which cannot be a key:"
+                " two values of it may be equal and not the same",
+                column=column.name,
+            )
+    return found
+
+
+def sequence_columns(table: TableVersion, data: pa.Schema, rules: UpsertRules) -> tuple[Column, ...]:
+    """Return the columns that order events: as the table has them, or as the events do where the table lacks them."""
+    excepted = {fold(name) for name in rules.except_columns}
+    wanted = {fold(name) for name in rules.sequence_by}
+    own = {fold(c.name): c for c in build_columns(pa.schema([field for field in data if fold(field.name) in wanted]))}
+    found = []
+    for name in rules.sequence_by:
+        column = own.get(fold(name)) if fold(name) in excepted else _column_of(table, name, "sequence")
+        if column is None:
+            raise _lacks(table, name)
+        if column.kind not in _KEY_KINDS:
+            raise InvalidInput(f"column '{name}' is of type '{column.type}', which has no order for sequence_by")
+        found.append(column)
+    return tuple(found)
+
+
+def is_kept_in_table(table: TableVersion, rules: UpsertRules) -> bool:
+    """Tell whether rows hold their sequence themselves."""
+    excepted = {fold(name) for name in rules.except_columns}
+    inside = [fold(name) not in excepted and table.column(name) is not None for name in rules.sequence_by]
+    if any(inside) and not all(inside):
+        raise InvalidInput("sequence_by names columns of the table and others: use all of one kind")
+    return all(inside)
+
+
+def last_events(data: pa.Table, table: TableVersion, rules: UpsertRules) -> Events:
+    """Return the last event of each key; raise InvalidInput for null keys and sequences."""
+    count = data.num_rows
+    keys, order_columns = key_columns(table, rules), sequence_columns(table, data.schema, rules)
+    deletes = np.ones(count, bool) if rules.deletes_all else rows_where(data, rules.apply_as_deletes)
+    sequence = _conformed(data, order_columns, table, "sequence") if order_columns else None
+    after_truncate = _after_truncate(rows_where(data, rules.apply_as_truncates), sequence)
+    if after_truncate is not None:
+        data, deletes = data.take(after_truncate), deletes[after_truncate]
+        sequence = None if sequence is None else sequence.take(after_truncate)
+    index = KeyIndex(_conformed(data, keys, table, "key").columns)
+    order = _order(index.numbers, sequence)
+    history = _History.of(index.numbers[order], deletes[order])
+    ends = order[history.ends]
+    kept = np.flatnonzero(~deletes[ends])
+    row_of = np.full(index.count, -1)
+    row_of[kept] = np.arange(len(kept))
+    given = _given_columns(data, table, rules)
+    rows = _rows(data, given, ends[kept], order, history.only(kept), rules)
+    relaxed = tuple(replace(c, nulls_allowed=c.nulls_allowed or rules.ignore_null_updates) for c in given)
+    return Events(
+        index,
+        _conformed(data.take(ends), keys, table, "key"),
+        conform(rows, relaxed, table.qualified_name),
+        row_of,
+        history.has_delete_before,
+        None if sequence is None else sequence.take(ends),
+        count,
+        has_truncate=after_truncate is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _History:
+    """Events in order, key by key: where each key ends, and where the part of it begins that no delete precedes."""
+
+    ends: np.ndarray
+    begins: np.ndarray
+    has_delete_before: np.ndarray
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, deletes: np.ndarray) -> _History:
+        places = np.arange(len(numbers))
+        is_first = np.r_[True, numbers[1:] != numbers[:-1]][: len(numbers)]
+        follows_delete = np.r_[False, deletes[:-1]][: len(numbers)]
+        begins = np.maximum.accumulate(np.where(is_first | follows_delete, places, 0))
+        ends = np.flatnonzero(np.r_[is_first[1:], True][: len(numbers)])
+        firsts = np.flatnonzero(is_first)
+        return cls(ends, begins[ends], begins[ends] > firsts)
+
+    def only(self, kept: np.ndarray) -> _History:
+        return _History(self.ends[kept], self.begins[kept], self.has_delete_before[kept])
+
+
+def _rows(
+    data: pa.Table,
+    given: Sequence[Column],
+    ends: np.ndarray,
+    order: np.ndarray,
+    history: _History,
+    rules: UpsertRules,
+) -> pa.Table:
+    """Return the rows of the last events; where nulls say nothing, each value is the last one that is not null."""
+    names = {fold(name): name for name in data.column_names}
+    columns = [data.column(names[fold(c.name)]) for c in given]
+    if not rules.ignore_null_updates:
+        return pa.table([column.take(ends) for column in columns], names=[c.name for c in given])
+    places = np.arange(len(order))
+    found = []
+    for column in columns:
+        is_valid = single(column.is_valid()).to_numpy(zero_copy_only=False)[order]
+        last_valid = np.maximum.accumulate(np.where(is_valid, places, -1))[history.ends]
+        source = np.where(last_valid >= history.begins, last_valid, history.ends)
+        found.append(column.take(order[source]))
+    return pa.table(found, names=[c.name for c in given])
+
+
+def _order(numbers: np.ndarray, sequence: pa.Table | None) -> np.ndarray:
+    """Return events key by key, each in its order."""
+    if sequence is None:
+        return np.argsort(numbers, kind="stable")
+    sorted_by = [pa.array(numbers), *(plain(single(column)) for column in sequence.columns), np.arange(len(numbers))]
+    names = [str(i) for i in range(len(sorted_by))]
+    found = pc.sort_indices(pa.table(sorted_by, names=names), sort_keys=[(name, "ascending") for name in names])
+    return np.asarray(found.to_numpy())
+
+
+def _after_truncate(truncates: np.ndarray, sequence: pa.Table | None) -> np.ndarray | None:
+    """Return the events that follow on the last truncate, None where there is no truncate."""
+    if not truncates.any():
+        return None
+    order = _order(np.zeros(len(truncates), np.int64), sequence)
+    last = int(np.flatnonzero(truncates[order])[-1])
+    return np.sort(order[last + 1 :])
+
+
+def _given_columns(data: pa.Table, table: TableVersion, rules: UpsertRules) -> tuple[Column, ...]:
+    """Return the table's columns that events bring; raise SchemaMismatch for what does not fit."""
+    excepted = {fold(name) for name in rules.except_columns}
+    names = {fold(name) for name in data.column_names} - excepted
+    unknown = [n for n in data.column_names if fold(n) in names and table.column(n) is None]
+    given = tuple(c for c in table.columns if fold(c.name) in names)
+    if unknown:
+        raise SchemaMismatch(
+            f"table '{table.qualified_name}' has no column '{unknown[0]}': name it in except_columns, or add it",
+            columns=unknown,
+        )
+    missing = [c.name for c in table.columns if fold(c.name) not in names]
+    if missing and not rules.fill_missing:
+        raise SchemaMismatch(
+            f"the events for '{table.qualified_name}' lack column '{missing[0]}': add it, or use fill_missing, which"
+            " keeps the values that rows have",
+            columns=missing,
+        )
+    return given
+
+
+def _conformed(data: pa.Table, columns: Sequence[Column], table: TableVersion, role: str) -> pa.Table:
+    """Return key or sequence columns in their types, none of them null."""
+    names = {fold(name): name for name in data.column_names}
+    arrays = []
+    for column in columns:
+        if fold(column.name) not in names:
+            raise _lacks(table, column.name)
+        array = conform_column(data.column(names[fold(column.name)]), column, table.qualified_name)
+        _refuse_nulls(array, column, table, role)
+        arrays.append(array)
+    return pa.table(arrays, names=[c.name for c in columns])
+
+
+def _refuse_nulls(array: pa.ChunkedArray, column: Column, table: TableVersion, role: str) -> None:
+    if array.null_count:
+        rows = np.flatnonzero(single(array.is_null()).to_numpy(zero_copy_only=False))[:_SHOWN].tolist()
+        raise InvalidInput(
+            f"{array.null_count} events for '{table.qualified_name}' have a null in the {role} column '{column.name}',"
+            f" the first in rows {rows} of the batch: nobody can tell which rows they are about",
+            column=column.name,
+            rows=rows,
+        )
+
+
+def _column_of(table: TableVersion, name: str, role: str) -> Column:
+    column = table.column(name)
+    if column is None:
+        raise SchemaMismatch(f"table '{table.qualified_name}' has no {role} column '{name}'", columns=[name])
+    return column
+
+
+def _lacks(table: TableVersion, name: str) -> SchemaMismatch:
+    return SchemaMismatch(f"the events for '{table.qualified_name}' lack column '{name}'", columns=[name])

@@ -1,0 +1,223 @@
+"""Applies events to one pending table: finds the rows of their keys, decides, ends old versions, adds new ones.
+
+Runs on the driver. It reads at the transaction's base, and notes that what it writes rests on the rows it found there:
+the commit is refused when another has changed rows of the table since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.errors import InvalidInput
+from ducklake_core.model import Column
+from ducklake_core.pending import PendingTable
+from ducklake_core.plan.conform import conform
+from ducklake_core.read.parts import FileRows
+from ducklake_core.read.positions import RowPositions
+from ducklake_core.row_writes import INLINE_BYTES, RowWriter
+from ducklake_core.spec.names import fold
+from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
+from ducklake_core.upsert.events import Events, key_columns
+from ducklake_core.upsert.memory import SearchMemory
+from ducklake_core.upsert.old_values import OldValues
+from ducklake_core.upsert.rules import UpsertRules
+from ducklake_core.upsert.search import NEW_ROW, Found, Hits, Search
+from ducklake_core.upsert.threads import beside_each_other
+
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class _NewVersions:
+    """Rows to be added: new versions with the ids of the old, and rows that are new."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    row_ids: list[np.ndarray] = field(default_factory=list)
+    fresh: list[pa.Table] = field(default_factory=list)
+
+    def add(self, rows: pa.Table, row_ids: np.ndarray) -> None:
+        has_id = row_ids != NEW_ROW
+        if has_id.any():
+            self.rows.append(rows.filter(pa.array(has_id)))
+            self.row_ids.append(row_ids[has_id])
+        if not has_id.all():
+            self.fresh.append(rows.filter(pa.array(~has_id)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Change:
+    """What becomes of the rows of one part: which of them end, and the new versions of those that change."""
+
+    ended: Hits
+    rows: pa.Table | None = None
+    row_ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class KeyedWrite:
+    """One batch of events on its way into one table."""
+
+    def __init__(
+        self, writer: RowWriter, pending: PendingTable, events: Events, rules: UpsertRules, memory: SearchMemory
+    ) -> None:
+        self._writer = writer
+        self._pending = pending
+        self._events = events
+        self._rules = rules
+        self._memory = memory
+        self._keys = key_columns(pending.table, rules)
+        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id)
+        self._versions = _NewVersions()
+        self._ended = RowPositions()
+        self._own_ended: list[int] = []
+        self._updated = 0
+
+    def find(self, read_columns: Sequence[Column] = ()) -> Found:
+        """Return the rows of the events' keys; raise InvalidInput for keys that the table has twice."""
+        self._pending.rests_on_rows = self._pending.before is not None
+        found = self._search(read_columns).run()
+        numbers = found.numbers
+        if self._rules.on_duplicate_keys == "error":
+            self._refuse_duplicates(duplicates(numbers, self._events.index.count))
+        return found
+
+    def decide(self, found: Found, is_late: np.ndarray) -> Decision:
+        exists = np.zeros(self._events.index.count, bool)
+        exists[found.numbers] = True
+        return decide(self._events.is_delete, exists, is_late)
+
+    def apply(self, found: Found, decision: Decision) -> int:
+        """End and add rows; return how many rows have other values now."""
+        repeated = duplicates(found.numbers, self._events.index.count)
+        parts = list(zip(found.hits, self._firsts(found), strict=True))
+        for change in beside_each_other(lambda part: self._change(*part, repeated, decision), parts):
+            self._note(change)
+        found.committed.end(self._ended)
+        if self._own_ended:
+            search, ended = self._search(()), np.asarray(self._own_ended)
+
+            def is_ended(rows: pa.Table) -> np.ndarray:
+                kept, numbers = search.find(rows)
+                return np.asarray(kept[np.isin(numbers, ended)])
+
+            self._writer.change_own(self._pending, is_ended, None)
+        self._add(decision)
+        return self._updated
+
+    # ---- changing
+
+    def _change(self, hits: Hits, is_first: np.ndarray, repeated: np.ndarray, decision: Decision) -> _Change:
+        """Return what becomes of the rows of one part."""
+        is_ended = decision.is_deleted[hits.numbers] | (decision.is_matched[hits.numbers] & ~is_first)
+        is_matched = decision.is_matched[hits.numbers] & is_first
+        if not is_matched.any():
+            return _Change(hits.only(is_ended))
+        matched = hits.only(is_matched)
+        rows = self._new_rows(matched)
+        is_changed = self._old.changed(matched, rows) | repeated[matched.numbers]
+        is_ended[np.flatnonzero(is_matched)[is_changed]] = True
+        changed = matched.only(is_changed)
+        whole = self._whole(changed, rows.filter(pa.array(is_changed))) if is_changed.any() else None
+        return _Change(hits.only(is_ended), whole, changed.row_ids)
+
+    def _note(self, change: _Change) -> None:
+        if change.rows is not None:
+            self._versions.add(change.rows, change.row_ids)
+            self._updated += change.rows.num_rows
+        positions = change.ended.positions
+        match change.ended.part:
+            case _ if not len(positions):
+                return
+            case None:
+                self._own_ended += change.ended.numbers.tolist()
+            case FileRows(file):
+                self._ended.add_of_file(file.data_file_id, positions)
+            case inlined:
+                self._ended.add_inlined(inlined.inlined.name, positions)
+
+    def _new_rows(self, hits: Hits) -> pa.Table:
+        """Return what the events say of rows; a null that says nothing is what the row has."""
+        rows = self._events.rows.take(self._events.row_of[hits.numbers])
+        if not self._rules.ignore_null_updates:
+            return rows
+        given = [c for c in self._pending.table.columns if c.name in set(rows.column_names)]
+        old = self._old.read(hits, given)
+        keeps = ~self._events.replaces[hits.numbers]
+        columns = [_filled(new, known, keeps) for new, known in zip(rows.columns, old.columns, strict=True)]
+        return pa.table(columns, names=rows.column_names)
+
+    def _whole(self, hits: Hits, rows: pa.Table) -> pa.Table:
+        """Return rows with all columns of the table: those that events lack stay as they are."""
+        table = self._pending.table
+        names = {fold(name) for name in rows.column_names}
+        missing = [c for c in table.columns if fold(c.name) not in names]
+        if not missing:
+            return conform(rows, table.columns, table.qualified_name)
+        old = self._old.read(hits, missing)
+        defaults = conform(rows, table.columns, table.qualified_name, fill_missing=True)
+        is_new = self._events.replaces[hits.numbers]
+        for column in missing:
+            kept = _chosen(defaults.column(column.name), old.column(column.name), is_new)
+            rows = rows.append_column(column.name, kept)
+        return conform(rows.select([c.name for c in table.columns]), table.columns, table.qualified_name)
+
+    # ---- adding
+
+    def _add(self, decision: Decision) -> None:
+        inserted = np.flatnonzero(decision.is_inserted)
+        if len(inserted):
+            self._versions.fresh.append(self._inserted(inserted))
+        limits = self._limits()
+        if self._versions.rows:
+            rows, row_ids = pa.concat_tables(self._versions.rows), np.concatenate(self._versions.row_ids)
+            self._writer.add(self._pending, rows, row_ids, *limits)
+        if self._versions.fresh:
+            fresh = pa.concat_tables(self._versions.fresh, promote_options="default")
+            self._writer.add(self._pending, fresh, None, *limits)
+
+    def _inserted(self, numbers: np.ndarray) -> pa.Table:
+        table = self._pending.table
+        rows = self._events.rows.take(self._events.row_of[numbers])
+        return conform(rows, table.columns, table.qualified_name, fill_missing=self._rules.fill_missing)
+
+    def _limits(self) -> tuple[int, int]:
+        rules = self._rules
+        row_limit = self._pending.options.row_limit if rules.inline_rows is None else rules.inline_rows
+        return row_limit, INLINE_BYTES if rules.inline_bytes is None else rules.inline_bytes
+
+    # ---- finding
+
+    def _search(self, read_columns: Sequence[Column]) -> Search:
+        return Search(self._writer, self._pending, self._keys, self._events.index, self._memory, tuple(read_columns))
+
+    def _firsts(self, found: Found) -> list[np.ndarray]:
+        """Return which row of each key is kept, part by part: all, unless some key is there twice."""
+        numbers = found.numbers
+        row_ids = np.concatenate([np.empty(0, np.int64), *(hits.row_ids for hits in found.hits)])
+        ends = np.cumsum([len(hits.numbers) for hits in found.hits])[:-1]
+        return np.split(first_of_each(numbers, row_ids), ends) if found.hits else []
+
+    def _refuse_duplicates(self, is_duplicate: np.ndarray) -> None:
+        found = np.flatnonzero(is_duplicate)
+        if len(found):
+            shown = self._events.keys.take(found[:_SHOWN]).to_pylist()
+            raise InvalidInput(
+                f"table '{self._pending.table.qualified_name}' has {len(found)} keys of this batch more than once, such"
+                f" as {shown}: delete the rows that should not be there, or use on_duplicate_keys='keep_first'",
+                keys=shown,
+            )
+
+
+def _filled(new: pa.ChunkedArray, old: pa.ChunkedArray, keeps: np.ndarray) -> pa.ChunkedArray:
+    is_given = new.is_valid().to_numpy() | ~keeps
+    return _chosen(new, old, is_given)
+
+
+def _chosen(one: pa.ChunkedArray, other: pa.ChunkedArray, is_one: np.ndarray) -> pa.ChunkedArray:
+    """Return the values of one array where a mask says so, of the other elsewhere; of any type."""
+    both = pa.chunked_array([*one.chunks, *other.chunks], type=one.type)
+    count = len(is_one)
+    return both.take(pa.array(np.where(is_one, np.arange(count), count + np.arange(count))))

@@ -1,0 +1,71 @@
+"""Reads values of rows that were found, and tells which of them an event changes. Runs on the driver.
+
+Of a data file only the row groups that hold such rows are read, first of few columns: once a difference is seen, the
+other columns of the row are not needed. So a batch of real changes costs little more than the columns that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, WantedRows, iterate_data_file
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column, SnapshotId
+from ducklake_core.spec.kinds import NESTED, Kind
+from ducklake_core.upsert.differences import differ
+from ducklake_core.upsert.search import Hits, file_of
+
+_WIDE = (*NESTED, Kind.TEXT, Kind.BLOB, Kind.GEOMETRY)
+
+
+@dataclass(frozen=True, slots=True)
+class OldValues:
+    """The values of a table's rows at a snapshot."""
+
+    storage: Storage
+    columns: tuple[Column, ...]
+    snapshot: SnapshotId
+
+    def read(self, hits: Hits, columns: Sequence[Column]) -> pa.Table:
+        """Return some columns of the rows, in the order of the rows."""
+        names, file = [c.name for c in columns], file_of(hits)
+        if file is None or set(names) <= set(hits.values.column_names):
+            return hits.values.select(names)
+        request = ReadRequest(tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns)
+        found = []
+        for rows in iterate_data_file(self.storage, file, request, wanted=WantedRows(hits.positions)):
+            positions = rows.column(POSITIONS).to_numpy()
+            first, end = np.searchsorted(hits.positions, (positions[0], positions[-1] + 1))
+            places = np.searchsorted(positions, hits.positions[first:end])
+            found.append(rows.take(pa.array(places)).select(names))
+        return pa.Table.from_batches(found)
+
+    def changed(self, hits: Hits, new: pa.Table) -> np.ndarray:
+        """Tell of each row whether its new version, in the same place, has another value."""
+        found = np.zeros(len(hits.numbers), bool)
+        open_ = np.ones(len(hits.numbers), bool)
+        given = [c for c in self.columns if c.name in set(new.column_names)]
+        for columns in _rounds(given, set(hits.values.column_names)):
+            old = self.read(hits.only(open_), columns)
+            is_other = differ(old, new.filter(pa.array(open_)).select([c.name for c in columns]))
+            found[np.flatnonzero(open_)[is_other]] = True
+            open_ &= ~found
+            if not open_.any():
+                break
+        return found
+
+
+def _rounds(columns: Sequence[Column], known: set[str]) -> Iterator[Sequence[Column]]:
+    """Yield columns in the order in which to look at them: what has been read, then few narrow ones, then more."""
+    at_hand = [c for c in columns if c.name in known]
+    if at_hand:
+        yield at_hand
+    others = sorted((c for c in columns if c.name not in known), key=lambda c: c.kind in _WIDE)
+    size = 1
+    while others:
+        yield others[:size]
+        others, size = others[size:], size * 2

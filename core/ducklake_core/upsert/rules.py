@@ -1,0 +1,90 @@
+"""How events are applied to a table, as a user says it. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, TypedDict, Unpack
+
+from ducklake_core.errors import InvalidInput
+from ducklake_core.spec.quantities import parse_duration
+
+OnDuplicateKeys = Literal["error", "keep_first"]
+DEFAULT_KEEP_DELETED = "7d"
+
+
+class UpsertArguments(TypedDict, total=False):
+    """What `upsert` takes beside the keys; see `UpsertRules`."""
+
+    sequence_by: str | Sequence[str] | None
+    apply_as_deletes: str | None
+    apply_as_truncates: str | None
+    except_columns: Sequence[str]
+    ignore_null_updates: bool
+    fill_missing: bool
+    on_duplicate_keys: OnDuplicateKeys
+    keep_deleted_keys: str | float | timedelta
+    inline_rows: int | None
+    inline_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertRules:
+    """How events are applied.
+
+    `sequence_by`: columns that order events, compared one after the other; () is the order of arrival.
+    `apply_as_deletes`, `apply_as_truncates`: a boolean column or a condition over the events' columns.
+    `except_columns`: columns of the events that the table does not get. `ignore_null_updates`: a null leaves the value
+    that the row has. `fill_missing`: columns that the events lack keep their values, and get defaults in new rows.
+    `on_duplicate_keys`: what becomes of a key that the table has twice: an error, or the row of the lowest id is kept.
+    `keep_deleted_keys`: how long a deleted key is remembered, so that an event from before it is known to be late.
+    `inline_rows`, `inline_bytes`: up to which size rows are kept in the catalog, as in `Transaction.append`.
+    """
+
+    keys: tuple[str, ...]
+    sequence_by: tuple[str, ...] = ()
+    apply_as_deletes: str | None = None
+    apply_as_truncates: str | None = None
+    except_columns: tuple[str, ...] = ()
+    ignore_null_updates: bool = False
+    fill_missing: bool = False
+    on_duplicate_keys: OnDuplicateKeys = "error"
+    deletes_all: bool = False  # each event deletes its key
+    keep_deleted: timedelta = timedelta(days=7)
+    inline_rows: int | None = None
+    inline_bytes: int | None = None
+
+    @classmethod
+    def of(cls, keys: str | Sequence[str], **arguments: Unpack[UpsertArguments]) -> UpsertRules:
+        """Make them of what users say; raise InvalidInput."""
+        names = _names(keys)
+        if not names:
+            raise InvalidInput("an upsert needs keys: name the columns that tell rows apart, as in keys=['id']")
+        policy = arguments.get("on_duplicate_keys", "error")
+        if policy not in ("error", "keep_first"):
+            raise InvalidInput(f"on_duplicate_keys is {policy!r}, but must be 'error' or 'keep_first'")
+        return cls(
+            keys=names,
+            sequence_by=_names(arguments.get("sequence_by") or ()),
+            apply_as_deletes=arguments.get("apply_as_deletes"),
+            apply_as_truncates=arguments.get("apply_as_truncates"),
+            except_columns=_names(arguments.get("except_columns", ())),
+            ignore_null_updates=arguments.get("ignore_null_updates", False),
+            fill_missing=arguments.get("fill_missing", False),
+            on_duplicate_keys=policy,
+            keep_deleted=_duration(arguments.get("keep_deleted_keys", DEFAULT_KEEP_DELETED)),
+            inline_rows=arguments.get("inline_rows"),
+            inline_bytes=arguments.get("inline_bytes"),
+        )
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _duration(given: str | float | timedelta) -> timedelta:
+    try:
+        return parse_duration(given)
+    except ValueError as error:
+        raise InvalidInput(f"keep_deleted_keys is {given!r}, but must be {error}") from error

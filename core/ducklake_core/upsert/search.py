@@ -1,0 +1,190 @@
+"""Finds the rows of a table that have a key of the batch. Runs on the driver.
+
+Files are left out by their statistics; of the others the key columns are read, record batch by record batch. Inlined
+rows are asked of the catalog by their keys. What is held grows with the batch, never with the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
+from ducklake_core.catalog.inlined_reader import WantedValues
+from ducklake_core.catalog.session import Session
+from ducklake_core.committed_rows import CommittedRows
+from ducklake_core.files.delete_files import dropped_positions
+from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, iterate_data_file
+from ducklake_core.model import Column, DataFile, TableVersion
+from ducklake_core.pending import PendingTable
+from ducklake_core.read.inlined import read_inlined
+from ducklake_core.read.listing import Listing, ask_catalog
+from ducklake_core.read.parts import FileRows, Part, ShippedRows
+from ducklake_core.read.request import RowRequest
+from ducklake_core.row_writes import RowWriter
+from ducklake_core.upsert.candidates import Candidates
+from ducklake_core.upsert.key_index import KeyIndex
+from ducklake_core.upsert.memory import SearchMemory
+from ducklake_core.upsert.threads import beside_each_other
+
+NEW_ROW = -1  # in place of the id of a row that the transaction itself has added
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits:
+    """Rows of one part that have a key of the batch. `part` None: the transaction itself has added them.
+
+    `numbers` are those of their keys, `values` what has been read of them: keys and sequence, or all columns.
+    """
+
+    part: Part | None
+    numbers: np.ndarray
+    positions: np.ndarray
+    row_ids: np.ndarray
+    values: pa.Table
+
+    def only(self, kept: np.ndarray) -> Hits:
+        """Return some of them, by a mask."""
+        return Hits(
+            self.part, self.numbers[kept], self.positions[kept], self.row_ids[kept], self.values.filter(pa.array(kept))
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """All rows that have a key of the batch, and what it took to find them."""
+
+    hits: tuple[Hits, ...]
+    committed: CommittedRows
+    files_opened: int
+    files_pruned: int
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.concatenate([np.empty(0, np.int64), *(hits.numbers for hits in self.hits)])
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Looks for the keys of an index in one table. `read_columns`: what else is wanted of every row that is found."""
+
+    writer: RowWriter
+    pending: PendingTable
+    keys: tuple[Column, ...]
+    index: KeyIndex
+    memory: SearchMemory
+    read_columns: tuple[Column, ...] = ()
+
+    def run(self) -> Found:
+        files, pruned, listing = self._list()
+        names = {c.name for c in (*self.keys, *self.read_columns)}
+        columns = [c for c in self.pending.table.columns if c.name in names]
+        committed = CommittedRows(
+            self.writer.database,
+            self.writer.storage,
+            self.pending,
+            self._request(self.pending.table.columns),
+            Listing(files, listing.inlined),
+        )
+        hits = (*self._own(), *self._in_parts(committed), *self._in_files(files, tuple(columns)))
+        return Found(tuple(hits), committed, len(files), pruned)
+
+    # ---- the transaction's own rows
+
+    def _own(self) -> Iterator[Hits]:
+        for rows, row_ids in self.writer.own_rows(self.pending):
+            kept, numbers = self.find(rows)
+            if len(kept):
+                ids = np.full(rows.num_rows, NEW_ROW) if row_ids is None else row_ids
+                yield Hits(None, numbers, kept, ids[kept], rows.take(kept))
+
+    def find(self, rows: pa.Table | pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows have a key of the batch, and its number."""
+        return self.index.find([rows.column(c.name) for c in self.keys])
+
+    # ---- committed rows
+
+    def _list(self) -> tuple[tuple[DataFile, ...], int, Listing]:
+        """Return the files worth reading, how many others there are, and the inlined rows."""
+        if self.pending.before is None or not self.index.count:
+            return (), 0, Listing((), ())
+        return ask_catalog(self.writer.database, self.pending.table, self._ask)
+
+    def _ask(self, session: Session, table: TableVersion) -> tuple[tuple[DataFile, ...], int, Listing]:
+        files = read_data_files(session, table, self.writer.base.snapshot_id, with_partition_values=True)
+        stats = read_file_stats(session, table, [c.column_id for c in self.keys]) if files else {}
+        candidates = Candidates(self.pending.table, self.keys, self.index)
+        kept = tuple(f for f in files if candidates.may_hold(f, stats.get(f.data_file_id, {})))
+        request, wanted = self._request(table.columns), WantedValues(self.keys[0], self.index.values(0))
+        inlined = [ShippedRows(t, read_inlined(session, t, request, wanted=wanted)) for t in table.inlined_tables]
+        return kept, len(files) - len(kept), Listing((), tuple(inlined))
+
+    def _request(self, columns: Sequence[Column]) -> RowRequest:
+        request = RowRequest.of(self.pending.table, self.writer.base.snapshot_id, columns, None)
+        return replace(request, with_row_ids=True, with_positions=True)
+
+    def _in_parts(self, committed: CommittedRows) -> Iterator[Hits]:
+        for part in committed.listing.inlined:
+            found = [hits for rows in committed.rows_of(part) if (hits := self._hits(part, rows)) is not None]
+            if found:
+                yield _joined(found)
+
+    def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
+        """Yield what files hold; one that an earlier attempt has searched is not read again."""
+        known = self.memory.of_columns(columns)
+        new = [file for file in files if file.path not in known]
+        searched = beside_each_other(lambda file: self._in_file(file, columns), new)
+        found = dict(zip((file.path for file in new), searched, strict=True))
+        for file in files:
+            hits = known[file.path] if file.path in known else found[file.path]
+            if file.partial_max is None:  # else a later snapshot may see more rows of it
+                known[file.path] = hits
+            live = None if hits is None else self._live(hits, file)
+            if live is not None:
+                yield live
+
+    def _in_file(self, file: DataFile, columns: tuple[Column, ...]) -> Hits | None:
+        """Return the rows of a file that have a key, deleted ones included."""
+        table, snapshot = self.pending.table, self.writer.base.snapshot_id
+        request = ReadRequest(columns, snapshot, with_row_ids=True, with_positions=True, table_columns=table.columns)
+        found = (self._hits(FileRows(file), rows) for rows in iterate_data_file(self.writer.storage, file, request))
+        some = [hits for hits in found if hits is not None]
+        return _joined(some) if some else None
+
+    def _live(self, hits: Hits, file: DataFile) -> Hits | None:
+        """Return those of the rows that the file still has, as the transaction sees it."""
+        dropped = dropped_positions(self.writer.storage, file, self.writer.base.snapshot_id)
+        ended = self.pending.deleted[file.data_file_id][1] if file.data_file_id in self.pending.deleted else None
+        gone = [positions for positions in (dropped, ended) if positions is not None]
+        kept = hits.only(~np.isin(hits.positions, np.concatenate(gone))) if gone else hits
+        return replace(kept, part=FileRows(file)) if len(kept.numbers) else None
+
+    def _hits(self, part: Part, rows: pa.RecordBatch) -> Hits | None:
+        kept, numbers = self.find(rows)
+        if not len(kept):
+            return None
+        taken = rows.take(pa.array(kept))
+        names = [name for name in rows.schema.names if not name.startswith("\0")]
+        values = pa.Table.from_batches([taken.select(names)])
+        positions, row_ids = (taken.column(name).to_numpy() for name in (POSITIONS, ROW_IDS))
+        return Hits(part, numbers, positions, row_ids, values)
+
+
+def _joined(found: Sequence[Hits]) -> Hits:
+    if len(found) == 1:
+        return found[0]
+    return Hits(
+        found[0].part,
+        np.concatenate([hits.numbers for hits in found]),
+        np.concatenate([hits.positions for hits in found]),
+        np.concatenate([hits.row_ids for hits in found]),
+        pa.concat_tables([hits.values for hits in found]),
+    )
+
+
+def file_of(hits: Hits) -> DataFile | None:
+    """Return the data file that rows are in, None for those that have been read in whole."""
+    return hits.part.file if isinstance(hits.part, FileRows) else None

@@ -1,0 +1,199 @@
+"""Random streams of events, cut into random batches, beside maintenance and a second writer: table = dictionary.
+
+The dictionary applies one event after the other, and knows nothing of batches, files or catalogs. DuckDB reads the same
+at every snapshot, and the change feed applied to a copy gives the table. Longer: `make fuzz`.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ducklake_core import Lake
+from tests.fixtures import feeds
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.consistency import check_lake
+from tests.fixtures.oracle import Oracle
+from tests.fuzz.model import canonical
+from tests.fuzz.places import postgres_catalogs, sqlite_catalogs
+
+EXAMPLES = int(os.environ.get("UPSERT_EXAMPLES", "3"))
+KEYS = 30
+Row: TypeAlias = dict[str, Any]  # Any: values of any type
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where the order of events is kept: nowhere, in the table, or beside it."""
+
+    name: str
+    columns: dict[str, str]
+    arguments: dict[str, Any]  # Any: arguments of upsert
+
+    @property
+    def has_sequence(self) -> bool:
+        return "sequence_by" in self.arguments
+
+
+TABLE = {"a": "int32", "b": "varchar", "x": "float64", "l": "int32[]"}
+DELETES = {"keys": ["a", "b"], "apply_as_deletes": "op = 'd'"}
+SEQUENCE = {"sequence_by": ["s", "t"]}
+ORDERS = [
+    Order("arrival", TABLE, {**DELETES, "except_columns": ["op", "s", "t"]}),
+    Order("in the table", {**TABLE, "s": "int64", "t": "varchar"}, {**DELETES, **SEQUENCE, "except_columns": ["op"]}),
+    Order("beside it", TABLE, {**DELETES, **SEQUENCE, "except_columns": ["op", "s", "t"]}),
+]
+EVENTS = st.tuples(
+    st.integers(0, KEYS - 1), st.integers(0, 6), st.sampled_from("xy"), st.sampled_from("uuud"), st.integers(0, 2)
+)
+BATCHES = st.one_of(st.lists(EVENTS, min_size=1, max_size=6), st.lists(EVENTS, min_size=25, max_size=60))
+CARE = st.sampled_from(["flush", "merge", "rewrite", "duckdb flush", "duckdb merge", "duckdb rewrite", "append"])
+STEPS = st.lists(st.one_of(st.tuples(st.sampled_from([0, 1]), BATCHES), CARE), min_size=4, max_size=10)
+
+
+@dataclass(slots=True)
+class Dictionary:
+    """What a table must hold after some events."""
+
+    order: Order
+    rows: dict[tuple[int, str], Row] = field(default_factory=dict)
+    sequences: dict[tuple[int, str], tuple[int, str]] = field(default_factory=dict)
+
+    def apply(self, event: Row) -> None:
+        key, sequence = (event["a"], event["b"]), (event["s"], event["t"])
+        if self.order.has_sequence and sequence < self.sequences.get(key, sequence):
+            return
+        self.sequences[key] = sequence
+        if event["op"] == "d":
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = {name: event[name] for name in self.order.columns}
+
+
+def event_of(drawn: tuple[int, int, str, str, int]) -> Row:
+    number, s, t, op, value = drawn
+    values = {"x": (None, 1.5, float("inf"))[value], "l": (None, [], [number, None])[value]}
+    return {"a": number // 2, "b": "pq"[number % 2], **values, "s": s, "t": t, "op": op}
+
+
+@dataclass(slots=True)
+class Stage:
+    """One lake, two writers of ours, DuckDB, and the dictionary."""
+
+    writers: list[Lake]
+    oracle: Oracle
+    known: Dictionary
+    seen: dict[int, Counter[str]] = field(default_factory=dict)
+
+    def act(self, step: str | tuple[int, list[Any]]) -> None:
+        lake = self.writers[0]
+        match step:
+            case (int(writer), list(drawn)):
+                events = [event_of(one) for one in drawn]
+                for event in events:
+                    self.known.apply(event)
+                self.writers[writer].upsert("t", events, **self.known.order.arguments)
+            case "flush":
+                lake.flush_inlined("t")
+            case "merge":
+                lake.merge_adjacent_files("t")
+            case "rewrite":
+                lake.rewrite_data_files("t", delete_threshold=0.0)
+            case "duckdb flush":
+                self.oracle.execute("CALL ducklake_flush_inlined_data('lake')")
+            case "duckdb merge":
+                self.oracle.execute("CALL ducklake_merge_adjacent_files('lake')")
+            case "duckdb rewrite":
+                self.oracle.execute("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0.0)")
+            case "append":
+                self._append()
+
+    def _append(self) -> None:
+        """Another adds a row of a key that nobody has."""
+        key = (1000 + len(self.known.rows), "z")
+        if key not in self.known.rows:
+            row = event_of((0, 0, "x", "u", 1)) | {"a": key[0], "b": key[1]}
+            self.known.rows[key] = {name: row[name] for name in self.known.order.columns}
+            self.known.sequences[key] = (row["s"], row["t"])
+            self.writers[1].append("t", [self.known.rows[key]])
+
+    def check(self) -> None:
+        table = self.writers[0].table("t")
+        expected = Counter(repr(row) for row in self.known.rows.values())
+        assert Counter(repr(row) for row in table.read().to_pylist()) == expected
+        self.seen[table.snapshot.snapshot_id] = expected
+
+    def check_history(self) -> None:
+        """DuckDB sees every snapshot as it was, and the feed leads from the first to the last."""
+        lake, names = self.writers[0], list(self.known.order.columns)
+        for snapshot, expected in self.seen.items():
+            rows = self.oracle.query(f"SELECT {', '.join(names)} FROM t AT (VERSION => {snapshot})")
+            assert Counter(repr(dict(zip(names, row, strict=True))) for row in rows) == expected
+        first, last = min(self.seen), max(self.seen)
+        version = lake.table("t").version
+        if first < last:
+            changed = feeds.state_of(lake, version, first)
+            for change in (
+                lake.changes("t", first + 1, last)
+                .sort_by([("_commit_version", "ascending"), ("_change_type", "ascending")])
+                .to_pylist()
+            ):
+                key = (change["_rowid"], tuple(canonical(change[name]) for name in names))
+                changed[key] += -1 if change["_change_type"] in ("delete", "update_preimage") else 1
+            assert +changed == feeds.state_of(lake, version, last)
+
+
+@pytest.fixture(scope="module")
+def duckdb() -> Iterator[Oracle]:
+    with Oracle() as oracle:
+        yield oracle
+
+
+def chosen() -> settings:
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+    if settings.get_current_profile_name() == "fuzz":
+        return settings(suppress_health_check=checks, deadline=None)
+    phases = [Phase.explicit, Phase.reuse, Phase.generate]
+    return settings(max_examples=EXAMPLES, suppress_health_check=checks, deadline=None, phases=phases)
+
+
+def run(make: Callable[[], Catalog], oracle: Oracle, order: Order, steps: list[Any]) -> None:
+    catalog = make()
+    with ExitStack() as opened:
+        writers = [opened.enter_context(Lake.create(catalog.url, catalog.data_path))]
+        writers.append(opened.enter_context(Lake.open(catalog.url)))
+        writers[0].create_table("t", order.columns)
+        oracle.attach(catalog.attach)
+        opened.callback(oracle.detach)
+        stage = Stage(writers, oracle, Dictionary(order))
+        stage.check()
+        for step in steps:
+            stage.act(step)
+            stage.check()
+        stage.check_history()
+        check_lake(catalog)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.name)
+def test_table_is_what_a_dictionary_is_after_the_same_events(
+    request: pytest.FixtureRequest, tmp_path: Path, duckdb: Oracle, kind: str, order: Order
+) -> None:
+    server = request.getfixturevalue("postgres_server") if kind == "postgres" else None
+    catalogs = sqlite_catalogs(tmp_path) if server is None else postgres_catalogs(tmp_path, server)
+    with catalogs as make:
+
+        @chosen()
+        @given(steps=STEPS)
+        def holds(steps: list[Any]) -> None:
+            run(make, duckdb, order, steps)
+
+        holds()

@@ -1,0 +1,181 @@
+"""Upserts beside other writers, ours and DuckDB's: no key twice, no update lost, no file left behind."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ducklake_core import Lake
+from ducklake_core.errors import CommitConflict
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.consistency import check_lake
+from tests.fixtures.oracle import Oracle, OracleError
+from tests.fixtures.postgres import PostgresDatabase
+from tests.upsert.test_upsert import MANY, SCHEMA, contents, rows
+
+
+@pytest.fixture
+def lake(catalog: Catalog) -> Iterator[Lake]:
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        fill(lake)
+        yield lake
+
+
+def fill(lake: Lake) -> None:
+    lake.create_table("t", SCHEMA)
+    lake.append("t", rows(list(range(MANY))))
+    lake.append("t", rows([100, 101]))
+
+
+OTHERS: dict[str, Callable[[Lake], object]] = {
+    "insert of the same key": lambda lake: lake.append("t", rows([200], "other")),
+    "file with the same key": lambda lake: lake.append("t", rows(list(range(200, 200 + MANY)), "other")),
+    "update of a file row": lambda lake: lake.update("t", {"v": 7.0}, "id = 1"),
+    "update of an inlined row": lambda lake: lake.update("t", {"v": 7.0}, "id = 100"),
+    "delete": lambda lake: lake.delete("t", "id = 1"),
+    "whole table": lambda lake: lake.delete("t", None),
+    "upsert of another key": lambda lake: lake.upsert("t", rows([300]), keys="id"),
+    "flush": lambda lake: lake.flush_inlined("t"),
+    "merge": lambda lake: (lake.flush_inlined("t"), lake.merge_adjacent_files("t")),
+    "another column": lambda lake: lake.add_column("t", "more", "int32", default=5),
+    "rename": lambda lake: lake.rename_column("t", "v", "w"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        *((name, [1, 100, 200]) for name in OTHERS),
+        *((name, [200]) for name in ("insert of the same key", "file with the same key", "upsert of another key")),
+        ("flush", [*range(20), 100, 200]),
+    ],
+)
+def test_commit_that_rests_on_what_has_changed_is_refused_and_planned_anew(
+    catalog: Catalog, lake: Lake, name: str, ids: list[int]
+) -> None:
+    has_changed = threading.Event()
+    with Lake.open(catalog.url) as other:
+
+        def act_first() -> None:
+            if not has_changed.is_set():
+                has_changed.set()
+                OTHERS[name](other)
+
+        commit = lake.committer.run
+
+        def run(staged: object) -> object:
+            act_first()
+            return commit(staged)  # type: ignore[arg-type] # whatever it is, it is passed on
+
+        lake.committer.run = run  # type: ignore[method-assign,assignment] # another comes first, once
+        columns = {"fill_missing": True} if name == "another column" else {}
+        data = rows(ids, "new")
+        if name == "rename":
+            with pytest.raises(Exception, match="has no column 'v'"):
+                lake.upsert("t", data, keys="id")
+            lake.committer.run = commit  # type: ignore[method-assign]
+            data = {("w" if n == "v" else n): values for n, values in data.items()}
+        lake.upsert("t", data, keys="id", **columns)  # type: ignore[arg-type]
+
+    assert has_changed.is_set()
+    found = contents(lake)
+    assert {i: found[i] for i in ids} == {i: f"new{i}" for i in ids}
+    check_lake(catalog)
+
+
+def test_transaction_that_rests_on_rows_conflicts_also_where_it_changes_none(lake: Lake) -> None:
+    lake.create_table("log", {"id": "int64"})
+    with pytest.raises(CommitConflict, match=r"table 'main.t' had rows"), lake.transaction() as tx:  # noqa: PT012 # the commit fails
+        assert tx.upsert("t", rows([1]), keys="id").unchanged == 1
+        tx.append("log", {"id": [1]})
+        lake.update("t", {"name": "other"}, "id = 1")
+
+
+DUCKDB = {
+    "MERGE that inserts": "MERGE INTO t USING (SELECT 200 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN "
+    "INSERT (id, name, v) VALUES (s.id, 'duckdb', 0)",
+    "INSERT": "INSERT INTO t VALUES (200, 'duckdb', 0)",
+    "UPDATE of a file row": "UPDATE t SET name = 'duckdb' WHERE id = 1",
+    "UPDATE of an inlined row": "UPDATE t SET name = 'duckdb' WHERE id = 100",
+    "DELETE by file": "DELETE FROM t WHERE id < 20",
+    "DELETE of few": "DELETE FROM t WHERE id = 1",
+}
+
+
+@pytest.fixture
+def on_postgres(postgres_database: PostgresDatabase, tmp_path: Path) -> Iterator[Lake]:
+    """Give a lake on PostgreSQL: on SQLite, an open transaction of DuckDB keeps us from committing."""
+    with Lake.create(postgres_database.url, f"{tmp_path}/data/") as lake:
+        fill(lake)
+        yield lake
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        *((name, [1, 100, 200]) for name in DUCKDB),
+        *((name, [200]) for name in ("MERGE that inserts", "INSERT")),
+        ("DELETE by file", list(range(20))),
+    ],
+)
+def test_duckdb_that_commits_after_us_sees_the_conflict(
+    postgres_database: PostgresDatabase, oracle: Oracle, on_postgres: Lake, name: str, ids: list[int]
+) -> None:
+    """A transaction of DuckDB that began before our upsert must not follow on it: it would double keys or lose ours."""
+    lake = on_postgres
+    oracle.attach(postgres_database.attach)
+    oracle.execute("SET ducklake_max_retry_count = 3")
+    oracle.execute("BEGIN")
+    oracle.execute(DUCKDB[name])
+    lake.upsert("t", rows(ids, "new"), keys="id")
+
+    with pytest.raises(OracleError, match=r"(?i)conflict"):
+        oracle.execute("COMMIT")
+
+    found = contents(lake)
+    assert {i: found[i] for i in ids} == {i: f"new{i}" for i in ids}
+    oracle.detach()
+    oracle.attach(postgres_database.attach)
+    assert dict(oracle.query("SELECT id, name FROM t")) == found
+
+
+def test_delete_by_key_is_a_conflict_for_deletes_of_duckdb(
+    postgres_database: PostgresDatabase, oracle: Oracle, on_postgres: Lake
+) -> None:
+    lake = on_postgres
+    oracle.attach(postgres_database.attach)
+    oracle.execute("BEGIN")
+    oracle.execute("DELETE FROM t WHERE id < 20")
+    lake.delete_keys("t", {"id": [1]}, keys="id")
+    with pytest.raises(OracleError, match=r"(?i)conflict"):
+        oracle.execute("COMMIT")
+    assert lake.table("t").count() == MANY + 1
+
+
+def test_two_upsert_streams_and_an_append_stream_lose_nothing(catalog: Catalog, lake: Lake) -> None:
+    """Each adds one to a counter of the same keys by what it reads: a lost update would show."""
+    rounds, errors = 8, []
+
+    def upserts(name: str) -> None:
+        with Lake.open(catalog.url) as own:
+            for turn in range(rounds):
+                try:
+                    own.upsert("t", rows([1, 100, 500 + turn], f"{name}{turn} "), keys="id")
+                except CommitConflict as error:
+                    errors.append(error)
+
+    def appends() -> None:
+        with Lake.open(catalog.url) as own:
+            for turn in range(rounds):
+                own.append("t", rows([1000 + turn]))
+
+    threads = [threading.Thread(target=act) for act in (lambda: upserts("a"), lambda: upserts("b"), appends)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not errors
+    assert set(contents(lake)) == {*range(MANY), 100, 101, *range(500, 508), *range(1000, 1008)}
+    check_lake(catalog)

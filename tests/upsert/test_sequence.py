@@ -1,0 +1,132 @@
+"""The order of events: what is late changes nothing, however events are cut into batches, wherever it is kept."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ducklake_core import Lake
+from ducklake_core.clock import Clock
+from ducklake_core.errors import InvalidInput, SchemaMismatch
+from ducklake_core.upsert.companion import SCHEMA, companion_name
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.oracle import Oracle
+
+BESIDE: dict[str, Any] = {
+    "keys": "id",
+    "sequence_by": "lsn",
+    "apply_as_deletes": "op = 'd'",
+    "except_columns": ["op", "lsn"],
+}
+INSIDE: dict[str, Any] = {**BESIDE, "except_columns": ["op"]}
+
+
+class Hands:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        self.time += timedelta(microseconds=1)
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def lake(catalog: Catalog, clock: Hands) -> Iterator[Lake]:
+    with Lake.create(catalog.url, catalog.data_path, clock=Clock(now=clock.now)) as lake:
+        lake.create_table("beside", {"id": "int64", "v": "varchar"})
+        lake.create_table("inside", {"id": "int64", "v": "varchar", "lsn": "int64"})
+        yield lake
+
+
+def event(id_: int, v: str | None, lsn: int | None, op: str = "u") -> dict[str, Any]:
+    return {"id": id_, "v": v, "lsn": lsn, "op": op}
+
+
+def apply(lake: Lake, *events: dict[str, Any]) -> tuple[dict[int, str], dict[int, str]]:
+    """Apply events to both tables, and return what these hold then."""
+    lake.upsert("beside", list(events), **BESIDE)
+    lake.upsert("inside", list(events), **INSIDE)
+    first, second = (
+        {row["id"]: row["v"] for row in lake.table(name).read(["id", "v"]).to_pylist()} for name in ("beside", "inside")
+    )
+    return first, second
+
+
+def test_late_events_change_nothing_wherever_their_order_is_kept(lake: Lake) -> None:
+    apply(lake, event(1, "a5", 5), event(1, "a4", 4), event(2, "b1", 1))
+    assert apply(lake, event(1, "a3", 3), event(2, "b2", 2)) == ({1: "a5", 2: "b2"},) * 2
+    apply(lake, event(1, None, 8, "d"), event(3, None, 8, "d"))
+    assert apply(lake, event(1, "a7", 7), event(3, "c7", 7)) == ({2: "b2"},) * 2
+    assert apply(lake, event(1, "a9", 9), event(3, "c8", 8)) == ({1: "a9", 2: "b2", 3: "c8"},) * 2
+    assert apply(lake, event(1, "a8", 8)) == ({1: "a9", 2: "b2", 3: "c8"},) * 2
+
+
+def test_an_event_that_leaves_the_row_as_it_is_moves_its_sequence_on(lake: Lake) -> None:
+    apply(lake, event(1, "a", 5))
+    report = lake.upsert("beside", [event(1, "a", 9)], **BESIDE)
+    assert (report.unchanged, report.updated) == (1, 0)
+    assert apply(lake, event(1, "b", 7))[0] == {1: "a"}
+
+
+def test_deleted_keys_are_forgotten_after_their_time(lake: Lake, clock: Hands) -> None:
+    apply(lake, event(1, "a", 5), event(2, "b", 5))
+    apply(lake, event(1, None, 8, "d"))
+    name = companion_name(lake.table("inside").version)
+    assert [row["key_1"] for row in lake.table(name).read().to_pylist()] == [1]
+    clock.sleep(8 * 86400)
+    apply(lake, event(2, None, 9, "d"))
+    assert [row["key_1"] for row in lake.table(name).read().to_pylist()] == [2]
+    assert apply(lake, event(1, "again", 6), event(2, "late", 6)) == ({1: "again"},) * 2
+
+
+def test_a_key_that_comes_back_is_no_deleted_key_any_more(lake: Lake) -> None:
+    apply(lake, event(1, "a", 5), event(1, None, 6, "d"))
+    apply(lake, event(1, "b", 7))
+    name = companion_name(lake.table("inside").version)
+    assert lake.table(name).count() == 0
+
+
+def test_duckdb_users_see_the_table_as_it_was_declared(catalog: Catalog, oracle: Oracle, lake: Lake) -> None:
+    apply(lake, event(1, "a", 5))
+    oracle.attach(catalog.attach)
+    oracle.execute("INSERT INTO beside VALUES (2, 'duckdb')")
+    assert oracle.query("SELECT * FROM beside ORDER BY id") == [(1, "a"), (2, "duckdb")]
+    assert apply(lake, event(2, "b", 1))[0] == {1: "a", 2: "b"}
+    schemas = "SELECT DISTINCT schema_name FROM duckdb_tables() WHERE database_name = 'lake' ORDER BY 1"
+    assert oracle.query(schemas) == [(SCHEMA,), ("main",)]
+
+
+def test_renamed_table_and_wider_keys_keep_their_companion(lake: Lake) -> None:
+    lake.create_table("narrow", {"id": "int32", "v": "varchar"})
+    lake.upsert("narrow", [event(1, "a", 5)], **BESIDE)
+    lake.rename_table("narrow", "wide")
+    lake.promote_column("wide", "id", "int64")
+    assert lake.upsert("wide", [event(1, "b", 4), event(2**40, "c", 1)], **BESIDE).late == 1
+    assert lake.upsert("wide", [event(2**40, "c", 0)], **BESIDE).late == 1
+
+
+@pytest.mark.parametrize(
+    ("events", "changed", "error", "said"),
+    [
+        ([event(1, "a", None), event(2, "b", 2)], {}, InvalidInput, "null in the sequence column 'lsn'"),
+        ([event(1, "a", 1)], {"sequence_by": ["id", "lsn"]}, InvalidInput, "all of one kind"),
+        ([event(1, "a", 1)], {"sequence_by": ["op", "lsn"]}, SchemaMismatch, "stay the same"),
+    ],
+)
+def test_what_gives_no_order_is_refused(
+    lake: Lake, events: list[dict[str, Any]], changed: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    apply(lake, event(9, "z", 1))
+    with pytest.raises(error, match=said):
+        lake.upsert("beside", events, **{**BESIDE, **changed})
