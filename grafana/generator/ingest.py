@@ -65,6 +65,25 @@ _BATCHES = Row(
     ),
 )
 
+_UPSERTS = Row(
+    "Changes applied by key",
+    (
+        Panel(
+            "Changes by outcome",
+            "Per second: inserted, updated, deleted, truncated; and those that changed nothing: unchanged, superseded, "
+            "late.",
+            (Query(rate(d.SINK_UPSERT_ROWS, "pipeline", "outcome"), "{{pipeline}}: {{outcome}}"),),
+            Unit.PER_SECOND,
+        ),
+        Panel(
+            "Files searched for keys",
+            "Per second. More than a few for each batch: the keys are spread over all files.",
+            (Query(rate(d.SINK_UPSERT_FILES, "pipeline", "table"), "{{pipeline}}: {{table}}"),),
+            Unit.PER_SECOND,
+        ),
+    ),
+)
+
 _FRESHNESS = Row(
     "Freshness and state",
     (
@@ -110,7 +129,7 @@ _FRESHNESS = Row(
 )
 
 INGEST = Dashboard(
-    "ingest", "DuckLake streams: ingest health", "What pipelines write.", (_THROUGHPUT, _BATCHES, _FRESHNESS)
+    "ingest", "DuckLake streams: ingest health", "What pipelines write.", (_THROUGHPUT, _BATCHES, _UPSERTS, _FRESHNESS)
 )
 
 _PHASES = Row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,11 +30,16 @@ def fitting_rows(
     go = partial(conform, columns=columns, table_name=table_name, fill_missing=fill_missing)
     if not quarantines:
         return go(without_records(data)), []
-    good, bad, waiting = [go(without_records(data.slice(0, 0)))], list[BadRow](), [data]
+    return divided(data, lambda part: go(without_records(part)))
+
+
+def divided(data: pa.Table, check: Callable[[pa.Table], pa.Table]) -> tuple[pa.Table, list[BadRow]]:
+    """Return what a check makes of the rows that it takes, and the others one by one with its reason."""
+    good, bad, waiting = [check(data.slice(0, 0))], list[BadRow](), [data]
     while waiting:
         part = waiting.pop()
         try:
-            good.append(go(without_records(part)))
+            good.append(check(part))
         except InvalidInput:
             rest, found = without_invalid_text(part)
             if not found:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ducklake_core import Transaction, faults
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_sinks.bad_rows import BAD_ROW_ERRORS, bad_rows, without_invalid_text
-from ducklake_sinks.collector import BatchSize, SizeHint, collect_rows
+from ducklake_sinks.collector import BatchSize, SizeHint, collect_changes, collect_rows
 from ducklake_sinks.dead_letters import RECORD_COLUMN
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.frame_schema import FrameSchema
@@ -45,6 +45,8 @@ class BatchReader:
         sizes = self.runtime.tables.sizes
         hint = SizeHint(sizes.get(destination.key, BatchSize.UNKNOWN), self.runtime.options.inline_rows)
         with self.stopwatch.phase("collect"):
+            if destination.changes is not None:
+                return self._parts(destination, collect_changes(destination, schema), schema)
             rows = collect_rows(destination, schema, self.query, hint)
         if rows is not None:
             parts = self._parts(destination, rows, schema)
@@ -84,9 +86,10 @@ class BatchReader:
         if rows.num_rows == 0:
             return
         if destination.route is None:
-            known = None if destination.is_letters else schema
+            known = None if destination.is_letters else destination.stored(schema)
             again = recorded.all if destination.recorded else None
-            yield Part(str(destination.table), known, rows, size_bytes=rows.nbytes, recorded=again)
+            table, changes = str(destination.table), destination.changes
+            yield Part(table, known, rows, size_bytes=rows.nbytes, recorded=again, changes=changes)
             return
         if not self.quarantine.is_on and RECORD_COLUMN not in rows.column_names:
             refuse_invalid_text(rows, None)  # now, when the numbers of rows are those of the batch
@@ -95,16 +98,22 @@ class BatchReader:
             yield self.quarantine.keep(None, bad)
         for name, found in split_by_route(rows, destination.route):
             again = partial(recorded.of_table, name) if destination.recorded else None
-            yield self._routed_part(destination.route, name, found, schema, again)
+            yield self._routed_part(destination, name, found, schema, again)
 
     def _routed_part(
-        self, route: str, name: str | None, rows: pa.Table, schema: FrameSchema, recorded: ReadRecorded | None
+        self,
+        destination: Destination,
+        name: str | None,
+        rows: pa.Table,
+        schema: FrameSchema,
+        recorded: ReadRecorded | None,
     ) -> Part:
-        reason = why_no_table(name, route, self.runtime.options.dead_letters)
+        reason = why_no_table(name, str(destination.route), self.runtime.options.dead_letters)
         if name is None or reason is not None:
             return self.quarantine.keep(name, bad_rows(rows, [str(reason)] * rows.num_rows))
         self.runtime.tables.routed[route_key(name)] = name
-        return Part(name, schema.without(COMPUTED_ROUTE), rows, size_bytes=rows.nbytes, recorded=recorded)
+        stored, changes = destination.stored(schema).without(COMPUTED_ROUTE), destination.changes
+        return Part(name, stored, rows, size_bytes=rows.nbytes, recorded=recorded, changes=changes)
 
     # ---- files by executors
 

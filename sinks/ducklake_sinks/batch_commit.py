@@ -14,6 +14,7 @@ from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.table_setup import TableSetup
 
 MAX_REBUILDS = 4
+MAX_REBUILDS_OF_CHANGES = 20  # each commit to their table is in their way, and what was read of it is not read again
 
 
 class BatchCommit:
@@ -45,9 +46,10 @@ class BatchCommit:
 
     def run(self, parts: Sequence[Part]) -> CommitResult:
         """Commit; where another writer has changed a table meanwhile, stage everything anew, a few times at most."""
-        core = self.open() if _has_files(parts) else self._begin()
+        has_changes = any(part.changes for part in parts)
+        core = self.open() if _has_files(parts) else self._begin(fresh=has_changes)
         moved = self._fill(core, parts)
-        for _ in range(MAX_REBUILDS):
+        for _ in range(MAX_REBUILDS_OF_CHANGES if has_changes else MAX_REBUILDS):
             places = _places_of_files(core, parts)
             try:
                 return _commit(core, moved)
@@ -67,9 +69,9 @@ class BatchCommit:
         self._runtime.recorder.record(BatchRebuilt(self._started.names, error))
         return self._begin()
 
-    def _begin(self) -> Transaction:
+    def _begin(self, *, fresh: bool = False) -> Transaction:
         self._setup.created.clear()  # by a transaction that will not be committed
-        self.core = self._runtime.begin_transaction(self._started)
+        self.core = self._runtime.begin_transaction(self._started, fresh=fresh)
         return self.core
 
     def _fill(self, core: Transaction, parts: Sequence[Part]) -> CommitConflict | None:

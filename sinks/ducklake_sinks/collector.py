@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from ducklake_core.errors import InvalidInput
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.query import Query
@@ -52,6 +53,18 @@ def collect_rows(destination: Destination, schema: FrameSchema, query: Query, hi
         case BatchSize.SMALL:
             destination.runs.append("collect")
             return collect_all(frame, schema)
+
+
+def collect_changes(destination: Destination, schema: FrameSchema) -> pa.Table:
+    """Return the rows of a batch of changes: the driver finds the rows of their keys, so it takes all of them."""
+    destination.runs.append("collect")
+    rows = collect_all(destination.frame, schema)
+    if rows is None:
+        raise InvalidInput(
+            f"the changes of a batch for '{destination.key}' are more than the driver may take: read fewer in a batch "
+            "(maxOffsetsPerTrigger, maxFilesPerTrigger or max_records_per_trigger), or raise spark.driver.maxResultSize"
+        )
+    return rows
 
 
 def collect_all(frame: DataFrame, schema: FrameSchema) -> pa.Table | None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 
 from ducklake_core.errors import InvalidInput
+from ducklake_sinks.change_rules import ChangeRules
+from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.options import Route
 from ducklake_sinks.routes import COMPUTED_ROUTE
 
@@ -17,7 +19,8 @@ class Destination:
     """A frame, and its table or else the column of it that names the table of each row.
 
     `recorded`: gives the same rows with the record of each (`RECORD_COLUMN`), which is read only when one is bad.
-    `is_letters`: the rows are dead letters. `runs`: how the frame was run so far, each time.
+    `is_letters`: the rows are dead letters. `changes`: the rows are changes, applied by these rules. `runs`: how the
+    frame was run so far, each time.
     """
 
     frame: DataFrame
@@ -25,6 +28,7 @@ class Destination:
     route: str | None
     recorded: Callable[[], DataFrame] | None = None
     is_letters: bool = False
+    changes: ChangeRules | None = None
     runs: list[str] = field(default_factory=list)
 
     @property
@@ -32,9 +36,16 @@ class Destination:
         """What all frames with the same destination share."""
         return self.table or COMPUTED_ROUTE
 
+    def stored(self, schema: FrameSchema) -> FrameSchema:
+        """Return what the table has of the frame's columns."""
+        return schema if self.changes is None else self.changes.stored(schema)
+
     def with_records(self) -> Destination | None:
         """Return the same destination for the rows with their records; None where nobody knows them."""
-        return None if self.recorded is None else replace(self, frame=self.recorded(), recorded=None)
+        if self.recorded is None:
+            return None
+        frame = self.recorded()
+        return replace(self, frame=frame if self.changes is None else self.changes.marked(frame), recorded=None)
 
 
 def find_destination(frame: DataFrame, table: str | None, route: Route | None) -> Destination:

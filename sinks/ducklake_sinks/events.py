@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from ducklake_core.log_lines import is_worth_saying
 from ducklake_core.observe import Event
+from ducklake_core.upsert.report import UpsertReport
 
+CHANGE_OUTCOMES = ("inserted", "updated", "deleted", "truncated", "unchanged", "superseded", "late")
 SINK_LOG = logging.getLogger("ducklake_sinks")
 
 
@@ -34,6 +36,24 @@ class BatchRebuilt(SinkEvent):
 
     def facts(self) -> Mapping[str, object]:
         return {**self.names, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesApplied(SinkEvent):
+    """The changes of a batch were applied to a table by key; of how many keys which became what.
+
+    `superseded` and `late` ones changed nothing: a newer change of their key was in the batch, or had come before.
+    `files_opened`: how many data files were searched for the keys, `files_pruned`: how many did not have to be.
+    """
+
+    line = "changes_applied"
+    names: Mapping[str, object]
+    table: str
+    report: UpsertReport
+
+    def facts(self) -> Mapping[str, object]:
+        counts = {name: getattr(self.report, name) for name in (*CHANGE_OUTCOMES, "files_opened", "files_pruned")}
+        return {**self.names, "table": self.table, **counts}
 
 
 @dataclass(frozen=True, slots=True)

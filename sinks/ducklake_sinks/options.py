@@ -31,11 +31,18 @@ from ducklake_core.settings import (
 from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expressions
+from ducklake_sinks.change_rules import ChangeRules
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
 
 Route: TypeAlias = str | Callable[[DataFrame], Column]
 BAD_ROW_CHOICES = ("fail", "quarantine")
+MODES = ("append", "upsert")
+# What only an upsert can be told.
+CHANGE_OPTIONS = (
+    *("keys", "sequence_by", "apply_as_deletes", "apply_as_truncates"),
+    *("except_columns", "ignore_null_updates"),
+)
 _SORT_KEY = re.compile(r"""("[^"]+"|[^\s"]+)(\s+(ASC|DESC))?(\s+NULLS\s+(FIRST|LAST))?""", re.IGNORECASE)
 _TEXTS = {"type": ["string", "array"], "items": {"type": "string"}}
 
@@ -90,6 +97,19 @@ def _choice(value: object) -> object:
     if value not in BAD_ROW_CHOICES:
         raise ValueError("'fail' or 'quarantine'")
     return value
+
+
+def _mode(value: object) -> object:
+    if value not in MODES:
+        raise ValueError("'append' or 'upsert'")
+    return value
+
+
+def _names(value: object) -> object:
+    names = _listed(value)
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError("a column's name, or a list of them")
+    return names
 
 
 def _policy(value: object) -> object:
@@ -158,6 +178,25 @@ class SinkOptions(Settings):
         "route",
         default=None,
     )
+    mode: Annotated[str, *checked(_mode, {"enum": [*MODES]})] = setting(
+        "or `'upsert'`: rows are changes, applied by key; see [upserts](upserts.md)", default="append"
+    )
+    keys: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(
+        "with `mode='upsert'`: the columns that tell the table's rows apart", default=()
+    )
+    sequence_by: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(
+        "the columns that say which of two changes of a key is newer; default: the one that comes later", default=()
+    )
+    apply_as_deletes: OptionalText = setting(
+        "Spark SQL that is true for changes that delete their key, such as `op = 'd'`", default=None
+    )
+    apply_as_truncates: OptionalText = setting(
+        "Spark SQL that is true for changes that delete all rows, such as `op = 't'`", default=None
+    )
+    except_columns: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(
+        "columns of the changes that the table does not get", default=()
+    )
+    ignore_null_updates: Flag = setting("a null in a change leaves the value that the row has", default=False)
     job: OptionalText = setting(
         "a name for people, stored in each snapshot with the stream, the batch and the source offsets", default=None
     )
@@ -172,6 +211,13 @@ class SinkOptions(Settings):
         return self.on_bad_row == "quarantine"
 
     @property
+    def changes(self) -> ChangeRules | None:
+        """How rows are applied by key; None: they are appended."""
+        if self.mode == "append":
+            return None
+        return ChangeRules(**{name: getattr(self, name) for name in CHANGE_OPTIONS})
+
+    @property
     def dead_letters(self) -> str:
         """The table for rows that cannot be stored."""
         return _dead_letters(self.table, self.dead_letter_table)
@@ -183,11 +229,22 @@ class SinkOptions(Settings):
             yield "table and route exclude each other: a route names the table of each row"
         if table is not None and route_key(table) == route_key(_dead_letters(table, named)):
             yield "dead_letter_table is the table itself: name another"
+        yield from _contradictions_of_mode(right)
         if "catalog" in right:
             try:
                 check_catalog(right["catalog"], right.get("metadata_schema"))
             except InvalidInput as error:
                 yield str(error)
+
+
+def _contradictions_of_mode(right: Mapping[str, Any]) -> Iterator[str]:  # Any: each is of its own type
+    if right.get("mode") == "upsert":
+        if not right.get("keys"):
+            yield "mode 'upsert' needs keys: name the columns that tell the table's rows apart, such as keys=['id']"
+    elif "mode" in right:
+        for name in CHANGE_OPTIONS:
+            if right.get(name):
+                yield f"{name} says how changes are applied: it needs mode='upsert'"
 
 
 def _dead_letters(table: str | None, named: str | None) -> str:

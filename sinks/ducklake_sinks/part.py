@@ -10,6 +10,7 @@ import pyarrow as pa
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
+from ducklake_sinks.change_rules import ChangeRules
 from ducklake_sinks.dead_letters import BadRow, BatchInfo, bad_row_error, dead_letters
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.native_files import native_directories
@@ -21,6 +22,7 @@ class Part:
 
     `schema` None: dead letters, whose schema is ours. `size_bytes`: of all rows, as Arrow has them. `is_native`:
     Spark's own writer has made the files. `recorded`: reads the rows again, with the record of each (None: it cannot).
+    `changes`: the rows are changes, applied by these rules.
     """
 
     table: str
@@ -31,6 +33,7 @@ class Part:
     size_bytes: int = 0
     is_native: bool = False
     recorded: Callable[[], pa.Table | None] | None = field(default=None, compare=False)
+    changes: ChangeRules | None = None
 
     @property
     def row_count(self) -> int:

@@ -149,12 +149,13 @@ class SinkRuntime:
         self.watch_stream(stream)
         return entry
 
-    def begin_transaction(self, start: EpochStart) -> Transaction:
+    def begin_transaction(self, start: EpochStart, *, fresh: bool = False) -> Transaction:
         """Begin the lake's transaction of an epoch. Definitions that were looked at a moment ago are not read again.
 
-        A table that another writer has changed since then is a conflict, after which they are.
+        A table that another writer has changed since then is a conflict, after which they are. `fresh`: rows will be
+        looked for, so that it must begin with the last commit.
         """
-        are_recent = self.definitions.are_recent()
+        are_recent = not fresh and self.definitions.are_recent()
         info = start.extra_info(self.options)
         transaction = self.lake.transaction(extra_info=info, epoch=start.epoch, fresh=not are_recent)
         if not are_recent:

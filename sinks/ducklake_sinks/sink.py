@@ -57,6 +57,13 @@ class DuckLakeSink:
         flush: FlushPolicy | None = FlushPolicy(),  # noqa: B008 # frozen
         on_bad_row: str = "fail",
         dead_letter_table: str | None = None,
+        mode: str = "append",
+        keys: Sequence[str] | str = (),
+        sequence_by: Sequence[str] | str = (),
+        apply_as_deletes: str | None = None,
+        apply_as_truncates: str | None = None,
+        except_columns: Sequence[str] | str = (),
+        ignore_null_updates: bool = False,
         job: str | None = None,
         catalog_timeout: str | float | timedelta = "2m",
         recorder: Recorder | None = None,
@@ -71,7 +78,7 @@ class DuckLakeSink:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this."""
         with self.transaction(batch_id, frame.sparkSession) as tx:
-            tx.append(frame)
+            tx.write(frame)
 
     def transaction(self, batch_id: int, session: SparkSession | None = None) -> SinkTransaction:
         """Begin the epoch of a batch, to write several frames to several tables in one snapshot.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -16,10 +16,12 @@ from ducklake_core.errors import InvalidInput, ObjectNotFound
 from ducklake_core.observe import Event
 from ducklake_sinks.batch import BatchReader
 from ducklake_sinks.batch_commit import BatchCommit
+from ducklake_sinks.change_rules import ChangeArguments, ChangeRules
 from ducklake_sinks.created_tables import CreatedTables
 from ducklake_sinks.dead_letters import BatchInfo, bad_record_error
 from ducklake_sinks.destination import Destination, find_destination
 from ducklake_sinks.epoch import EpochStart
+from ducklake_sinks.events import ChangesApplied
 from ducklake_sinks.letter_frame import letter_frame
 from ducklake_sinks.modes.append import AppendMode
 from ducklake_sinks.modes.mode import Mode
@@ -82,6 +84,10 @@ class SinkTransaction:
                 self._runtime.recorder.record(self._failed(error))
             self.discard()
 
+    def write(self, frame: DataFrame, *, recorded: Callable[[], DataFrame] | None = None) -> int:
+        """Append the rows of a frame, or apply them by key, as the sink's mode says; see `append`."""
+        return self._take(frame, None, self._runtime.options.changes, recorded)
+
     def append(
         self, frame: DataFrame, table: str | None = None, *, recorded: Callable[[], DataFrame] | None = None
     ) -> int:
@@ -90,12 +96,31 @@ class SinkTransaction:
         `recorded`: gives the same rows with a last column `__ducklake_record`, the record that each was made from. It
         is asked when a row is bad. Return how often the frame was run: once, unless it is not of the size expected.
         """
+        return self._take(frame, table, None, recorded)
+
+    def upsert(self, frame: DataFrame, table: str | None = None, **rules: Unpack[ChangeArguments]) -> None:
+        """Apply the rows of a frame to a table by key. What is not given is as the sink's own options say."""
+        self._take(frame, table, ChangeRules.of(rules, self._runtime.options.changes), None)
+
+    def delete(self, frame: DataFrame, table: str | None = None, *, keys: Sequence[str] | str = ()) -> None:
+        """Delete the rows that have the keys of a frame's rows."""
+        rules = ChangeRules.of({"keys": keys} if keys else {}, self._runtime.options.changes)
+        self._take(frame.select(*rules.keys), table, ChangeRules(rules.keys, deletes_all=True), None)
+
+    def _take(
+        self,
+        frame: DataFrame,
+        table: str | None,
+        changes: ChangeRules | None,
+        recorded: Callable[[], DataFrame] | None,
+    ) -> int:
         self._refuse_ended()
         if self.is_replay:
             return 0
         self._named = table or self._runtime.options.table
-        found = find_destination(frame, self._named, self._runtime.options.route)
-        destination = replace(found, recorded=recorded)
+        rows = frame if changes is None else changes.marked(frame)
+        found = find_destination(rows, self._named, self._runtime.options.route)
+        destination = replace(found, recorded=recorded, changes=changes)
         self._mode.accept(destination)
         self._parts += self._reader.read(destination)
         faults.at("after_collect")
@@ -182,6 +207,8 @@ class SinkTransaction:
         dead_letters = [] if result.replayed else self._mode.dead_letters  # else another run has kept them aside
         record_dead_letters(runtime.recorder, start, dead_letters)
         dead = sum(part.row_count for part in dead_letters) if runtime.options.quarantines else None
+        for table, applied in () if result.replayed else self._mode.applied.items():
+            runtime.recorder.record(ChangesApplied(start.names, table, applied))
         seconds = self._stopwatch.read()
         runtime.recorder.record(report_of(start, result, added, dead, seconds, self._course(seconds["total"])))
 

@@ -1,7 +1,7 @@
 """A job in a process of its own with everything that metrics tell of, and the faults that are made in it.
 
 Its lake is on a PostgreSQL that can be stopped, its records come from a real broker. Pipelines: `orders` keeps bad
-records aside and inlines, `bulk` writes files, `copy` follows the changes of `orders`, `rival` loses its stream.
+records aside and inlines, `bulk` writes files, `copy` is a replica of `orders`, `rival` loses its stream.
 """
 
 import json
@@ -24,6 +24,14 @@ from tests.fixtures.postgres import RestartingPostgres
 from tests.fixtures.waiting import wait_until
 
 SCHEMA = "id bigint, amount double"
+REPLICA = {
+    "mode": "upsert",
+    "keys": ["id"],
+    "sequence_by": ["_commit_version", "is_new"],
+    "apply_as_deletes": "NOT is_new",
+    "except_columns": ["_change_type", "_commit_version", "_commit_timestamp", "_rowid", "is_new"],
+}
+IS_NEW = "SELECT *, _change_type IN ('insert', 'update_postimage') AS is_new FROM input"
 _SECOND = "the run of a second driver"
 
 
@@ -104,11 +112,12 @@ class FaultyRun:
         kafka = {"kind": "kafka", "servers": self._kafka.servers, "topics": [self._topic], "schema": SCHEMA}
         feed = {"kind": "ducklake", "table": "main.orders", "read_change_feed": True, "starting_version": "earliest"}
         flush = {"rows": 5}
+        copy = folder.pipeline("copy", {**feed, "consumer_id": "copy"}, "1s", flush=False, **REPLICA)
         folder.write(
             {
                 "orders": folder.pipeline("orders", kafka, "1s", on_bad_row="quarantine", flush=flush),
                 "bulk": folder.pipeline("bulk", kafka, "1s", on_bad_row="quarantine", inline_rows=0, flush=False),
-                "copy": folder.pipeline("copy", {**feed, "consumer_id": "copy"}, "1s", flush=False),
+                "copy": {**copy, "transform": {"sql": IS_NEW}},
                 "rival": folder.pipeline("rival", {"kind": "rate", "rows_per_second": 5}, "1s", flush=False),
             },
             metrics={"port": self.port, "every": "1s"},

@@ -1,4 +1,4 @@
-"""The page of job files: each piece of a job file in it can be part of one."""
+"""The pages of job files and of upserts: each piece of a job file in them can be part of one."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,9 @@ import pytest
 
 from ducklake_streaming.jobs.job_file import load_job
 
-PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
-BLOCKS = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [(DOCS / name).read_text() for name in ("jobs.md", "upserts.md")]
+BLOCKS = [block for page in PAGES for block in re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
 CATALOG = '[catalog]\nurl = "sqlite:///lake.sqlite"\n'
 NAME = re.compile(r"^\[pipeline\.(\w+)", re.MULTILINE)
 
@@ -40,4 +41,4 @@ def completed(block: str) -> str:
 
 
 def test_the_page_has_pieces() -> None:
-    assert len(BLOCKS) >= 8
+    assert len(BLOCKS) >= 11

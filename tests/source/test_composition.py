@@ -24,11 +24,30 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 ONLY_POSTGRES = pytest.mark.parametrize("make_catalog", ["postgres"], indirect=True)
 POINTS = ("after_collect", "after_head_read", "after_commit")
 KILLS = int(os.environ.get("KILLS", "5"))  # each is a driver that starts: half a minute on a busy machine
-EXPRESSIONS = ["i", "upper(s) AS s", "_change_type AS kind", "_commit_version AS version", "_rowid AS row_id"]
+# Changes become a replica; of two in one snapshot, what a key has afterwards is what was inserted.
+REPLICA = {
+    "mode": "upsert",
+    "keys": ["i"],
+    "sequence_by": ["version", "is_insert"],
+    "apply_as_deletes": "kind IN ('delete', 'update_preimage')",
+    "except_columns": ["kind", "version", "row_id", "is_insert"],
+}
+IS_INSERT = "_change_type IN ('insert', 'update_postimage') AS is_insert"
+EXPRESSIONS = [
+    "i",
+    "upper(s) AS s",
+    "_change_type AS kind",
+    "_commit_version AS version",
+    "_rowid AS row_id",
+    IS_INSERT,
+]
+
+
+BRONZE = "SELECT i, upper(s) FROM bronze ORDER BY ALL"
 
 
 class Silver:
-    """A table `main.silver` that has each change of `main.bronze`, by way of drivers."""
+    """A table `main.silver` that has each change of `main.bronze`, and its replica `main.copy`, by way of drivers."""
 
     def __init__(self, catalog: Catalog, drivers: Drivers, checkpoint: Path) -> None:
         self.catalog = catalog
@@ -57,7 +76,7 @@ class Silver:
         job = Job(
             input="",
             checkpoint=str(self.checkpoint),
-            sinks=[{**sink, "flush": None}],
+            sinks=[{**sink, "flush": None}, {**sink, "flush": None, "table": "copy", "stream": "copy", **REPLICA}],
             source="ducklake",
             source_options={**options, "startingVersion": "earliest", "maxVersionsPerTrigger": "3"},
             expressions=EXPRESSIONS,
@@ -87,6 +106,7 @@ class Silver:
         check_lake(self.catalog, orphans=orphans)
         oracle.attach(self.catalog.attach)
         assert Counter(oracle.query("SELECT i, s, kind, version, row_id FROM silver")) == expected
+        assert oracle.query("SELECT * FROM copy ORDER BY ALL") == oracle.query(BRONZE)
 
 
 @pytest.fixture

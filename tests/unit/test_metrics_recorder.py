@@ -23,7 +23,8 @@ from ducklake_core.observe import (
     Retried,
 )
 from ducklake_core.pending import AddedCount
-from ducklake_sinks.events import BatchRebuilt, FlushFailed
+from ducklake_core.upsert.report import UpsertReport
+from ducklake_sinks.events import BatchRebuilt, ChangesApplied, FlushFailed
 from ducklake_sinks.report import BatchFailed, BatchReplayed, BatchReport, BatchStopped, DeadLettersKept
 from ducklake_streaming.jobs.events import (
     ChangesRead,
@@ -46,6 +47,7 @@ ADDED = {"main.t": AddedCount(inlined_rows=2, inlined_bytes=16, files=1, file_ro
 REPORT = BatchReport(BATCH, 7, ADDED, None, SECONDS)
 AWAY = CatalogUnavailable("no")
 CONFLICT = ContentionError("lost")
+APPLIED = ChangesApplied(BATCH, "main.t", UpsertReport(9, 1, 3, 2, 1, unchanged=1, late=1, files_opened=2))
 MISSING = RecordsMissing("s", "t", 0, 5, 1, 6, 9, "gone")
 LETTERS = {"the value is no UTF-8": 2, "field 'a' is no int, but 1.5": 1}
 
@@ -190,6 +192,8 @@ CASES: dict[str, tuple[list[Event], m.Metric, tuple[str, ...], float]] = {
     "catalog away": ([CatalogAway("c", 1, 0, 9, AWAY)], m.CATALOG_UP, (), 0),
     "catalog back": ([CatalogAway("c", 1, 0, 9, AWAY), CatalogBack("c", 2, 1)], m.CATALOG_UP, (), 1),
     "a commit needs a catalog": ([CatalogAway("c", 1, 0, 9, AWAY), CommitMade(1, 1, 1)], m.CATALOG_UP, (), 1),
+    "late changes": ([APPLIED, APPLIED], m.SINK_UPSERT_ROWS, ("p", "main.t", "late"), 2),
+    "files opened": ([APPLIED], m.SINK_UPSERT_FILES, ("p", "main.t"), 2),
     "flushed rows": ([Flushed("main.t", 5, 1, 900, 8, 0.01)], m.SINK_FLUSHED_ROWS, ("main.t",), 5),
     "flushed bytes": ([Flushed("main.t", 5, 1, 900, 8, 0.01)], m.SINK_FLUSHED_BYTES, ("main.t",), 900),
     "failed flush": ([FlushFailed({"table": "main.t"}, 1, AWAY)], m.SINK_FLUSH_FAILURES, ("main.t",), 1),

@@ -1,15 +1,19 @@
-"""Rows are added to their tables; with `ReplaceMode`, those that a table has go in the same snapshot. On the driver."""
+"""Rows are added to their tables, or applied by key; with `ReplaceMode`, those that a table has go. On the driver."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from ducklake_core import Transaction
 from ducklake_core.errors import CommitConflict, InvalidInput
+from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.report import UpsertReport
+from ducklake_sinks.bad_changes import fitting_changes
 from ducklake_sinks.bad_rows import BAD_ROW_ERRORS, fitting_rows, without_records
-from ducklake_sinks.dead_letters import bad_row_error, fitting_letters
+from ducklake_sinks.change_rules import ChangeRules
+from ducklake_sinks.dead_letters import BadRow, bad_row_error, fitting_letters
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.modes.mode import OnConflict
 from ducklake_sinks.options import SinkOptions
@@ -26,25 +30,35 @@ class AppendMode:
         self._quarantine = quarantine
         self._has_files = False
         self._dead_letters: list[Part] = []
+        self._applied: dict[str, UpsertReport] = {}
+        self._memories: dict[int, UpsertMemory] = {}  # of parts that are changes: their rows are searched for once
 
     @property
     def dead_letters(self) -> Sequence[Part]:
         return self._dead_letters
 
+    @property
+    def applied(self) -> Mapping[str, UpsertReport]:
+        return self._applied
+
     def accept(self, destination: Destination) -> None: ...
 
     def prepare(self, core: Transaction, parts: Sequence[Part]) -> None:
         self._dead_letters.clear()
+        self._applied.clear()
         self._has_files = any(part.files for part in parts)
         for part in parts:
-            self._setup.prepare(core, part.table, part.schema, with_records=part.has_records)
+            if part.changes is None or not part.changes.deletes_all:  # keys alone say nothing of the table's columns
+                self._setup.prepare(core, part.table, part.schema, with_records=part.has_records)
 
     def stage(self, core: Transaction, part: Part) -> None:
         if part.schema is None:
             self._dead_letters.append(part)
         if part.files:
             core.append_files(part.table, part.files, lent=True)  # the sink removes them, where the batch fails
-        if part.rows is not None:
+        if part.rows is not None and part.changes is not None:
+            self._apply(core, part, part.rows, part.changes)
+        elif part.rows is not None:
             self._append(core, part, part.rows)
 
     def finish(self, core: Transaction) -> None: ...
@@ -76,6 +90,23 @@ class AppendMode:
             self._refuse_by_record(core, part, fill_missing=fill)
             raise
 
+    def _apply(self, core: Transaction, part: Part, rows: pa.Table, changes: ChangeRules) -> None:
+        columns = core.table_version(part.table).columns
+        if self._quarantine.is_on:
+            rows, bad = fitting_changes(rows, columns, part.table, changes)
+            recorded = part.recorded() if bad and part.recorded is not None else None
+            if recorded is not None:
+                rows, bad = fitting_changes(recorded, columns, part.table, changes)
+            self._keep_aside(core, part.table, bad)
+        memory = self._memories.setdefault(id(part), UpsertMemory())
+        self._applied[part.table] = changes.apply(core, part.table, without_records(rows), self._options, memory)
+
+    def _keep_aside(self, core: Transaction, table: str, bad: Sequence[BadRow]) -> None:
+        if bad:
+            letters = self._quarantine.keep(table, bad)
+            self._setup.prepare(core, letters.table, None, with_records=letters.has_records)
+            self.stage(core, letters)
+
     def _without_bad_rows(self, core: Transaction, part: Part, rows: pa.Table, *, fill_missing: bool) -> pa.Table:
         """Return the rows that the table can hold; the others are staged as dead letters."""
         columns = core.table_version(part.table).columns
@@ -83,10 +114,7 @@ class AppendMode:
         recorded = part.recorded() if bad and part.recorded is not None else None
         if recorded is not None:  # the same rows once more, with what each was made from
             good, bad = fitting_rows(recorded, columns, part.table, fill_missing=fill_missing, quarantines=True)
-        if bad:
-            letters = self._quarantine.keep(part.table, bad)
-            self._setup.prepare(core, letters.table, None, with_records=letters.has_records)
-            self.stage(core, letters)
+        self._keep_aside(core, part.table, bad)
         return good
 
     def _refuse_by_record(self, core: Transaction, part: Part, *, fill_missing: bool) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
 from ducklake_core import Transaction
 from ducklake_core.errors import CommitConflict
+from ducklake_core.upsert.report import UpsertReport
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.part import Part
 
@@ -22,11 +23,15 @@ class OnConflict(Enum):
 class Mode(Protocol):
     """One for each batch: its frames are accepted first; then all parts are prepared and staged, anew in each attempt.
 
-    `dead_letters`: those that were staged last, whether they came as such or were found while staging.
+    `dead_letters`: those that were staged last, whether they came as such or were found while staging. `applied`: what
+    became of changes that were staged last, by their table.
     """
 
     @property
     def dead_letters(self) -> Sequence[Part]: ...
+
+    @property
+    def applied(self) -> Mapping[str, UpsertReport]: ...
 
     def accept(self, destination: Destination) -> None:
         """Take notice of where rows go, before they are read; raise InvalidInput where this mode cannot write them."""

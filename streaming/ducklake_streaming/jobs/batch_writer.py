@@ -11,7 +11,9 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.transaction import SinkTransaction
+from ducklake_streaming.formats.debezium_records import DebeziumDecoder
 from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE, Decoder, ExplainingDecoder
+from ducklake_streaming.jobs.debezium_changes import unwrap_sql
 from ducklake_streaming.jobs.events import ChangesRead, RecordsRead
 from ducklake_streaming.jobs.input_view import record_columns, view_columns
 from ducklake_streaming.jobs.record_counts import (
@@ -47,9 +49,8 @@ class BatchWriter:
         *,
         counts_changes: bool = False,
     ) -> None:
-        sql = None if pipeline.transform is None else pipeline.transform.sql
         self.pipeline_name = pipeline_name
-        self._transform = Transform(pipeline_name, sql, pipeline.sink.route)
+        self._transform = Transform(pipeline_name, _sql(pipeline, decoder), pipeline.sink.route)
         self._skips_tombstones = isinstance(pipeline.input, KafkaInput) and pipeline.input.tombstones == "skip"
         self._letter_topic = _letter_topic(pipeline)
         self._sink = sink
@@ -93,11 +94,11 @@ class BatchWriter:
             changes = CountedChanges(batch)
             rows = self._transform.apply(changes.frame, ["*"])
             if self._transform.is_row_wise():  # as Spark says, who was asked just now
-                found = changes.counts(tx.append(rows))
+                found = changes.counts(tx.write(rows))
                 if found is not None:
                     self._recorder.record(ChangesRead(self.pipeline_name, found))
                 return
-        tx.append(self._transform.apply(batch, ["*"]))
+        tx.write(self._transform.apply(batch, ["*"]))
 
     def _bad_records(self, decoded: DataFrame) -> DataFrame:
         """Return the records that have an error, as dead letters have them; only these are explained at length."""
@@ -115,13 +116,13 @@ class BatchWriter:
         if not self._transform.is_row_wise():
             counts = count_records(decoded)
             if not counts.stale:
-                tx.append(self._rows(decoded))
+                tx.write(self._rows(decoded))
             return counts
         counted = CountedRecords(decoded)
         rows = self._rows(counted.frame)
         if not self._transform.is_row_wise():  # as Spark says, who was asked just now
             return self._append(tx, decoded)
-        return counted.counts(tx.append(rows, recorded=lambda: self._recorded_rows(decoded)))
+        return counted.counts(tx.write(rows, recorded=lambda: self._recorded_rows(decoded)))
 
     def _send_letters(self, tx: SinkTransaction) -> None:
         """Send the letters of a batch to their topic, if there is one; also when Spark repeats the batch."""
@@ -150,6 +151,12 @@ class BatchWriter:
         self._payload = None
         if self._decoder is not None:
             self._decoder.refresh()
+
+
+def _sql(pipeline: Pipeline, decoder: Decoder | None) -> str | None:
+    if pipeline.applies_envelopes and isinstance(decoder, DebeziumDecoder):
+        return unwrap_sql(decoder.schema)
+    return None if pipeline.transform is None else pipeline.transform.sql
 
 
 def _letter_topic(pipeline: Pipeline) -> LetterTopic | None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from ducklake_core.errors import InvalidInput
 from ducklake_core.settings import Catalog, Duration, Flag, OptionalText, Text, check_catalog, setting
 from ducklake_sinks.routes import route_key
+from ducklake_streaming.jobs.debezium_changes import envelope_rules
 from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, Input, KafkaInput, RateInput
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.literal_secrets import literal_password_of_catalog
@@ -121,15 +122,33 @@ class Pipeline(Keys):
     transform: Transform | None = setting("what becomes of them on the way", default=None)
     sink: SinkSettings = setting("where rows go, by its table")
 
+    @property
+    def applies_envelopes(self) -> bool:
+        """Whether it leaves to us what envelopes of Debezium mean for its table."""
+        is_debezium = isinstance(self.input, KafkaInput) and self.input.format == "debezium"
+        return is_debezium and self.sink.mode == "upsert" and self.transform is None
+
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see CatalogSettings
         source, sink = right.get("input"), right.get("sink")
+        if isinstance(source, KafkaInput) and sink is not None and not right.get("transform"):
+            yield from _problems_of_envelopes(source, sink)
         if isinstance(source, KafkaInput) and source.dead_letter_topic and sink and sink.on_bad_row != "quarantine":
             yield "input.dead_letter_topic needs sink.on_bad_row = 'quarantine': else a bad record fails the batch"
         if not isinstance(source, DuckLakeInput) or source.catalog is not None or sink is None or sink.table is None:
             return
         if route_key(sink.table) == route_key(source.table):
             yield f"it would read what it writes: input.table and sink.table are both {sink.table!r}"
+
+
+def _problems_of_envelopes(source: KafkaInput, sink: SinkSettings) -> Iterator[str]:
+    if source.format != "debezium" or sink.mode != "upsert":
+        return
+    if source.schema_text is None and source.schema_file is None:
+        yield "input.schema is missing: changes of Debezium are applied by the columns of their rows"
+    for name in ("apply_as_deletes", "apply_as_truncates"):
+        if getattr(sink, name) is not None:
+            yield f"sink.{name} needs transform.sql: without it the envelopes' op says what a change does"
 
 
 class Job(Keys):
@@ -168,4 +187,5 @@ class Job(Keys):
             "catalog_timeout": catalog.timeout,
             "stream": pipeline.stream or name,
             **pipeline.sink.arguments(),
+            **(envelope_rules(pipeline.sink.except_columns) if pipeline.applies_envelopes else {}),
         }

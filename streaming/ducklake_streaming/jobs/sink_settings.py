@@ -71,6 +71,8 @@ class SinkSettings(_SinkArguments):
 
     if TYPE_CHECKING:  # the derived ones that others ask for by name
         table: str | None
+        mode: str
+        except_columns: tuple[str, ...]
         on_bad_row: str
         dead_letter_table: str | None
 

@@ -142,6 +142,17 @@ SINK_KAFKA_MISSING = _counter(
     TOPIC,
     PARTITION,
 )
+SINK_UPSERT_ROWS = _counter(
+    "ducklake_sink_upsert_rows_total",
+    "Changes applied by key, by outcome: inserted, updated, deleted, truncated, unchanged, superseded (by a newer one "
+    "of the same batch), late (older than what the table knows).",
+    PIPELINE,
+    TABLE,
+    OUTCOME,
+)
+SINK_UPSERT_FILES = _counter(
+    "ducklake_sink_upsert_files_opened_total", "Data files that were searched for keys of changes.", PIPELINE, TABLE
+)
 SINK_FLUSHED_ROWS = _counter("ducklake_sink_flushed_rows_total", "Inlined rows that were flushed to files.", TABLE)
 SINK_FLUSHED_BYTES = _counter("ducklake_sink_flushed_bytes_total", "Bytes of files written by flushes.", TABLE)
 SINK_FLUSH_SECONDS = _seconds("ducklake_sink_flush_seconds", "Seconds of a flush.", TABLE)

@@ -24,7 +24,7 @@ from ducklake_core.observe import (
     Flushed,
     Resolution,
 )
-from ducklake_sinks.events import BatchRebuilt, FlushFailed
+from ducklake_sinks.events import CHANGE_OUTCOMES, BatchRebuilt, ChangesApplied, FlushFailed
 from ducklake_sinks.report import BatchFailed, BatchReplayed, BatchReport, BatchStopped, DeadLettersKept
 from ducklake_streaming.jobs.events import (
     ChangesRead,
@@ -129,6 +129,7 @@ class PipelineRecorder(_EventCounter):
             PipelineEnded: self._ended,
             PipelineFailed: self._pipeline_failed,
             Flushed: self._flushed,
+            ChangesApplied: self._changes_applied,
         }
         self._begin_at_zero()
 
@@ -157,6 +158,12 @@ class PipelineRecorder(_EventCounter):
         if self._newest is not None:
             lag = (self._clock.now() - self._newest).total_seconds()
             self._numbers.set(m.SINK_EVENT_TIME_LAG, max(0.0, lag), self._pipeline)
+
+    def _changes_applied(self, event: ChangesApplied) -> None:
+        labels = self._pipeline, self._numbers.tables.label(event.table)
+        for outcome in CHANGE_OUTCOMES:
+            self._numbers.add(m.SINK_UPSERT_ROWS, getattr(event.report, outcome), *labels, outcome)
+        self._numbers.add(m.SINK_UPSERT_FILES, event.report.files_opened, *labels)
 
     def _count_read(self) -> None:
         """Count what was read for a batch: Spark reads one that fails again, and it counts once."""

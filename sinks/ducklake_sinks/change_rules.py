@@ -1,0 +1,96 @@
+"""How rows that are changes are applied to a table by key. Made and used on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr
+
+from ducklake_core import Transaction
+from ducklake_core.errors import InvalidInput
+from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.report import UpsertReport
+from ducklake_sinks.frame_schema import FrameSchema
+
+if TYPE_CHECKING:
+    from ducklake_sinks.options import SinkOptions
+
+IS_DELETE = "__ducklake_is_delete"
+IS_TRUNCATE = "__ducklake_is_truncate"
+
+
+class ChangeArguments(TypedDict, total=False):
+    """What `tx.upsert` takes; see `SinkOptions`."""
+
+    keys: str | Sequence[str]
+    sequence_by: str | Sequence[str]
+    apply_as_deletes: str | None
+    apply_as_truncates: str | None
+    except_columns: str | Sequence[str]
+    ignore_null_updates: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRules:
+    """The keys of a table, and what the columns of its changes mean; conditions are Spark's SQL over these columns."""
+
+    keys: tuple[str, ...]
+    sequence_by: tuple[str, ...] = ()
+    apply_as_deletes: str | None = None
+    apply_as_truncates: str | None = None
+    except_columns: tuple[str, ...] = ()
+    ignore_null_updates: bool = False
+    deletes_all: bool = False  # each row names a key to delete
+
+    @classmethod
+    def of(cls, given: ChangeArguments, default: ChangeRules | None) -> ChangeRules:
+        """Return what a call says, and for the rest what the sink's options do; raise InvalidInput without keys."""
+        said: dict[str, Any] = {}  # Any: each is of its own type
+        for name, value in given.items():
+            is_list = name in ("keys", "sequence_by", "except_columns")
+            said[name] = (value,) if is_list and isinstance(value, str) else tuple(value) if is_list else value  # type: ignore[arg-type] # a list
+        if default is not None:
+            return replace(default, **said)
+        if not said.get("keys"):
+            raise InvalidInput("changes are applied by key: name the columns that tell rows apart, as in keys=['id']")
+        return cls(**said)
+
+    def marked(self, frame: DataFrame) -> DataFrame:
+        """Return the changes with what the conditions say of each."""
+        for name, condition in self._conditions().items():
+            frame = frame.withColumn(name, expr(f"coalesce({condition}, false)"))
+        return frame
+
+    def stored(self, schema: FrameSchema) -> FrameSchema:
+        """Return the columns that the table has."""
+        return schema.without(*self.except_columns, *self._conditions())
+
+    def apply(
+        self, core: Transaction, table: str, rows: pa.Table, options: SinkOptions, memory: UpsertMemory
+    ) -> UpsertReport:
+        """Stage changes of one table. `memory`: what earlier attempts with the same rows have read."""
+        if self.deletes_all:
+            return core.delete_keys(table, rows, keys=self.keys, memory=memory)
+        marks = self._conditions()
+        return core.upsert(
+            table,
+            rows,
+            keys=self.keys,
+            memory=memory,
+            sequence_by=self.sequence_by,
+            apply_as_deletes=IS_DELETE if IS_DELETE in marks else None,
+            apply_as_truncates=IS_TRUNCATE if IS_TRUNCATE in marks else None,
+            except_columns=(*self.except_columns, *marks),
+            ignore_null_updates=self.ignore_null_updates,
+            fill_missing=options.merge_schema,
+            inline_rows=options.inline_rows,
+            inline_bytes=options.inline_bytes,
+        )
+
+    def _conditions(self) -> Mapping[str, str]:
+        both = {IS_DELETE: self.apply_as_deletes, IS_TRUNCATE: self.apply_as_truncates}
+        return {name: condition for name, condition in both.items() if condition is not None}

@@ -1,0 +1,135 @@
+"""Changes that a stream brings are applied by key, each epoch exactly once; DuckDB reads the same."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from ducklake_core import CommitResult, Lake, Transaction
+from ducklake_core.errors import InvalidInput
+from ducklake_sinks import DuckLakeSink
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.consistency import check_lake
+from tests.fixtures.oracle import Oracle
+from tests.fixtures.sinks import MakeSink
+
+pytestmark = pytest.mark.slow
+
+RULES: dict[str, Any] = {
+    "mode": "upsert",
+    "table": "main.customers",
+    "keys": ["id"],
+    "sequence_by": "lsn",
+    "apply_as_deletes": "op = 'd'",
+    "except_columns": ["op", "lsn"],
+}
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no keys": ({"mode": "upsert"}, "mode 'upsert' needs keys"),
+    "keys of an append": ({"keys": ["id"]}, "keys says how changes are applied: it needs mode='upsert'"),
+    "no such mode": ({"mode": "merge"}, "'append' or 'upsert'"),
+    "keys that are no names": ({"mode": "upsert", "keys": [1]}, "a column's name, or a list of them"),
+}
+
+
+def changes(spark: SparkSession, *rows: tuple[int | None, str | None, str, int | None]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "id BIGINT, name STRING, op STRING, lsn BIGINT").coalesce(1)
+
+
+def customers(oracle: Oracle, catalog: Catalog) -> Sequence[tuple[Any, ...]]:
+    oracle.attach(catalog.attach)
+    return oracle.query("SELECT * FROM lake.main.customers ORDER BY id")
+
+
+def test_changes_of_a_stream_are_applied_by_key(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink(**RULES)
+
+    sink(changes(spark, (1, "Ann", "c", 1), (2, "Bob", "c", 2), (1, "Anna", "u", 3), (3, "Cid", "c", 4)), 0)
+    sink(changes(spark, (2, None, "d", 6), (3, "late", "u", 1), (4, "Dan", "c", 7)), 1)
+    sink(changes(spark, (2, "late", "u", 5), (4, "Dan", "u", 8)), 2)
+    sink(changes(spark, (2, "late", "u", 5), (4, "Dan", "u", 8)), 2)  # Spark repeats a batch
+
+    assert customers(oracle, catalog) == [(1, "Anna"), (3, "Cid"), (4, "Dan")]
+    with Lake.open(catalog.url) as lake:
+        entry = lake.ledger_entry("s")
+        assert entry is not None
+        assert entry.batch_id == 2
+        shown = lake.changes("main.customers", 0, lake.snapshots()[-1].snapshot_id).to_pylist()
+    found = Counter((change["_change_type"], change["id"]) for change in shown)
+    assert found == Counter([("insert", 1), ("insert", 2), ("insert", 3), ("delete", 2), ("insert", 4)])
+    check_lake(catalog, orphans=0)
+
+
+def test_several_tables_change_in_one_snapshot(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink()
+    with sink.transaction(0, spark) as tx:
+        tx.append(spark.range(5).selectExpr("id", "'x' AS more"), "main.orders")
+    batch = changes(spark, (1, "Ann", "c", 1), (1, "Anna", "u", 2))
+
+    with sink.transaction(1, spark) as tx:
+        tx.upsert(batch, "main.customers", keys=["id"], sequence_by="lsn")
+        tx.append(batch, "main.log")
+        tx.delete(spark.range(2), "main.orders", keys=["id"])
+
+    assert tx.result is not None
+    assert tx.result.snapshot is not None
+    assert customers(oracle, catalog) == [(1, "Anna", "u", 2)]
+    assert oracle.query("SELECT count(*) FROM lake.main.log") == [(2,)]
+    assert oracle.query("SELECT list(id ORDER BY id) FROM lake.main.orders") == [([2, 3, 4],)]
+    before = f"AT (VERSION => {tx.result.snapshot.snapshot_id - 1})"
+    assert oracle.query(f"SELECT count(*) FROM lake.main.orders {before}") == [(5,)]
+
+
+def test_changes_that_nobody_can_apply_are_quarantined_with_their_reason(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink(**RULES, on_bad_row="quarantine")
+
+    sink(changes(spark, (1, "Ann", "c", 1), (None, "nobody", "c", 2), (3, "when?", "c", None)), 0)
+
+    assert customers(oracle, catalog) == [(1, "Ann")]
+    letters = oracle.query("SELECT reason FROM lake.main.customers_dead_letters ORDER BY reason")
+    assert letters == [("a null in the key column 'id'",), ("a null in the sequence column 'lsn'",)]
+
+
+def test_change_without_a_key_fails_the_batch(spark: SparkSession, catalog: Catalog, make_sink: MakeSink) -> None:
+    sink = make_sink(**RULES)
+
+    with pytest.raises(InvalidInput, match="null in the key column 'id'"):
+        sink(changes(spark, (1, "Ann", "c", 1), (None, "nobody", "c", 2)), 0)
+
+    with Lake.open(catalog.url) as lake:
+        assert lake.ledger_entry("s") is None
+
+
+def test_another_writer_of_the_same_key_makes_no_second_row(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    """It comes between the rows that the sink has read and its commit: the batch is planned anew."""
+    sink = make_sink(**RULES)
+    sink(changes(spark, (1, "Ann", "c", 1)), 0)
+    rivals = iter(["Eve"])
+    commit = Transaction.commit
+
+    def insert_and_commit(self: Transaction) -> CommitResult:
+        for name in rivals:
+            with Lake.open(catalog.url) as lake:
+                lake.append("main.customers", {"id": [2], "name": [name]})
+        return commit(self)
+
+    with patch.object(Transaction, "commit", insert_and_commit):
+        sink(changes(spark, (2, "Bob", "c", 2)), 1)
+
+    assert customers(oracle, catalog) == [(1, "Ann"), (2, "Bob")]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_told_before_anything_is_opened(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        DuckLakeSink("sqlite:///nowhere.sqlite", "main.t", **arguments)
