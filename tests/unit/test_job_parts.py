@@ -168,13 +168,14 @@ def test_records_are_kept_for_some_batches_after_one_with_errors_and_until_their
         def unpersist(self) -> None:
             Frame.kept -= 1
 
-    reads, frame, found = SecondReads(), Frame(), list[int]()
-    for errors in (0, 1, 0, 0, 0, 0, 0, 0):
+    batch: Any = Frame()  # stands for Spark's
+    reads, found = SecondReads(), list[int]()
+    for errors in (0, 1, 0, 0, 0, 0, 0, 0, 1, None, 1, 0):  # None: it fails
         with ExitStack() as kept:
-            batch: Any = frame  # stands for Spark's
             reads.prepare(batch, kept)
             found.append(Frame.kept)
-            reads.note(errors)
+            if errors is not None:
+                reads.note(errors)
 
-    assert found == [0, 0, 1, 1, 1, 1, 1, 0]
+    assert found == [0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 1]
     assert Frame.kept == 0

@@ -21,16 +21,21 @@ class SecondReads:
     """Remembers which of the last batches had errors."""
 
     def __init__(self) -> None:
-        self._left = 0
+        self._left = 0  # batches whose records are to be kept
+        self._left_before = 0
 
     def prepare(self, decoded: DataFrame, kept: ExitStack) -> DataFrame:
-        """Return the records, which Spark keeps until the end of `kept` where a second read is to be expected."""
-        if not self._left:
+        """Return the records, which Spark keeps until the end of `kept` where a second read is to be expected.
+
+        A batch that fails, perhaps because they are too many to be kept, comes again: then they are not.
+        """
+        self._left_before, self._left = self._left, 0
+        if not self._left_before:
             return decoded
         found = decoded.select(*_COLUMNS).persist()
         kept.callback(found.unpersist)
         return found
 
     def note(self, errors: int) -> None:
-        """Take notice of a batch."""
-        self._left = KEEPING_BATCHES if errors else max(0, self._left - 1)
+        """Take notice of a batch that was read."""
+        self._left = KEEPING_BATCHES if errors else max(0, self._left_before - 1)
