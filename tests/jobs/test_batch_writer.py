@@ -167,7 +167,7 @@ def test_batches_with_bad_records_are_read_once_after_the_first(
     found = [watched.count(partial(write, frame, batch_id)) for batch_id in range(3)]
 
     assert found == [(100, 2), (50, 2), (50, 2)]
-    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()  # type: ignore[union-attr] # nothing is kept
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()  # nothing is kept
 
 
 def test_table_of_letters_of_before_gets_the_columns_of_records(
