@@ -1,7 +1,7 @@
 """Whether the records of a batch will be read twice: once for rows, once for those with an error. Runs on the driver.
 
-To read a topic a second time takes as long as the first time, and longer: its consumers must go back. To keep what was
-read costs a little with every batch. So records are kept where batches of a moment ago had errors.
+To read a topic and decode its records a second time takes as long as the first time. To keep what was read costs a
+little with every batch. So records are kept where batches of a moment ago had errors.
 """
 
 from __future__ import annotations
