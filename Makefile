@@ -40,7 +40,7 @@ bench: $(ENVIRONMENT) ## measure commits: ours, the DuckDB extension's and the f
 bench-sink: $(ENVIRONMENT) ## measure the sink: ARGS="small", "large", "many" or "beside" (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.sink $(ARGS)
 
-bench-kafka: $(ENVIRONMENT) kafka-jars ## measure what a job adds to Spark's reading of Kafka: ARGS="share", "sustain" or "formats"
+bench-kafka: $(ENVIRONMENT) kafka-jars ## measure what a job adds to Spark's reading of Kafka: ARGS="share", "bad", "sustain" or "formats"
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.kafka $(ARGS)
 
 bench-latency: $(ENVIRONMENT) ## measure how long a row takes from a commit to a reader of changes (ARGS="--help")

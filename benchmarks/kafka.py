@@ -1,10 +1,11 @@
-"""What a job adds to Spark's own reading and parsing of Kafka: `python -m benchmarks.kafka share|sustain|formats`.
+"""What a job adds to Spark's own reading and parsing of Kafka: `python -m benchmarks.kafka share|bad|sustain|formats`.
 
 `share`: JSON of some 300 bytes and 20 columns, from a real broker into a lake on PostgreSQL. The batches of one query
 take turns: parsed and thrown away (Spark's `noop`), which is the floor; decoded by the pipeline's decoder and thrown
 away; and written by the pipeline. Our share of a batch is what the pipeline takes more than the floor, of the batch's
-whole time. `sustain`: the pipeline alone for minutes, and what a batch takes in each of them. `formats`: JSON, and Avro
-by a schema registry, whose batches take turns. No time is asserted; README.md has some.
+whole time. `bad`: good records, and others of which one in fifty is broken; their batches take turns. `sustain`: the
+pipeline alone for minutes, and what a batch takes in each of them. `formats`: JSON, and Avro by a schema registry,
+whose batches take turns. No time is asserted; README.md has some.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
-from benchmarks.kafka_events import AVRO_SCHEMA, PARTITIONS, SCHEMA, avro_records, json_records
+from benchmarks.kafka_events import (
+    AVRO_SCHEMA,
+    BROKEN_EVERY,
+    PARTITIONS,
+    SCHEMA,
+    avro_records,
+    json_records,
+    some_broken,
+)
 from benchmarks.kafka_machine import JSON, Bench, Machine, fill, require_active, run_machine, wait_for
 from ducklake_core.spec.quantities import parse_duration
 from tests.fixtures.registry import run_registry
@@ -33,6 +42,7 @@ WARM_UP = {100: 40, 50_000: 4}  # batches of each turn, until the JVM has compil
 ROUNDS = {100: 60, 50_000: 8}
 # Whose turn a batch is.
 FLOOR, DECODED, OURS = TURNS = ("floor: read and parse", "read and decode strictly", "pipeline")
+GOOD, BAD = "good records", "some broken"
 PARSED = "_plainly_parsed"
 SPARKS = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "commitOffsets")
 
@@ -109,11 +119,26 @@ def measure_sustained(machine: Machine, batch_records: int, seconds: float) -> l
     return list(_by_minute(ends))
 
 
+def measure_bad(machine: Machine, batch_records: int, rounds: int) -> dict[str, float]:
+    """Return what a pipeline takes for a batch, by the median in ms: of good records, and of some broken among them."""
+    warm_up = WARM_UP.get(batch_records, 10)
+    count = batch_records * (rounds + warm_up)
+    records = {GOOD: json_records(0, count), BAD: some_broken(json_records(0, count))}
+    with ExitStack() as stack:
+        benches = {
+            name: stack.enter_context(machine.bench(fill(machine.kafka, found), batch_records))
+            for name, found in records.items()
+        }
+        turns = take_turns(benches, rounds + warm_up)
+        benches[GOOD].phases.check_rows(count)
+        benches[BAD].phases.check_rows(count - count // BROKEN_EVERY)
+    return {name: 1000 * _median(seconds[warm_up:]) for name, seconds in turns.seconds.items()}
+
+
 def measure_formats(machine: Machine, batch_records: int, rounds: int) -> dict[str, float]:
     """Return how many records a second a pipeline takes: of JSON, and of Avro by a registry. They take turns."""
     warm_up = WARM_UP.get(batch_records, 10)
     count = batch_records * (rounds + warm_up)
-    turns = Turns("JSON", "Avro")
     with ExitStack() as stack:
         registry = stack.enter_context(run_registry())
         schema_id = registry.register("events", AVRO_SCHEMA)
@@ -123,10 +148,7 @@ def measure_formats(machine: Machine, batch_records: int, rounds: int) -> dict[s
             name: stack.enter_context(machine.bench(fill(machine.kafka, records), batch_records, record_format))
             for name, (record_format, records) in formats.items()
         }
-        queries = [turns.start(name, bench) for name, bench in benches.items()]
-        for query in queries:
-            wait_for(query, lambda: min(map(len, turns.seconds.values())) >= rounds + warm_up)
-            query.stop()
+        turns = take_turns(benches, rounds + warm_up)
         for bench in benches.values():
             bench.phases.check_rows(count)
     return {name: batch_records / _median(seconds[warm_up:]) for name, seconds in turns.seconds.items()}
@@ -149,6 +171,16 @@ class Turns:
                 self._open[self._next[name]].release()
 
         return bench.start(write)
+
+
+def take_turns(benches: Mapping[str, Bench], batches: int) -> Turns:
+    """Run so many batches of each, in turns, to the end."""
+    turns = Turns(*benches)
+    queries = [turns.start(name, bench) for name, bench in benches.items()]
+    for query in queries:
+        wait_for(query, lambda: min(map(len, turns.seconds.values())) >= batches)
+        query.stop()
+    return turns
 
 
 def _by_minute(batches: Sequence[tuple[float, float]]) -> Iterator[dict[str, float]]:
@@ -191,6 +223,19 @@ def _share(machine: Machine, options: argparse.Namespace) -> None:
         print(f"  our share: {our_share(phases):.0%}; {size / phases['batch'] * 1000:,.0f} records/s")
 
 
+def _bad(machine: Machine, options: argparse.Namespace) -> None:
+    sizes = options.records or [1_200, 50_000]
+    found = {size: measure_bad(machine, size, options.rounds or ROUNDS.get(size, 20)) for size in sizes}
+    if options.json:
+        print(json.dumps({size: {**one, "ratio": one[BAD] / one[GOOD]} for size, one in found.items()}, indent=2))
+        return
+    for size, one in found.items():
+        print(
+            f"{size:,} records a batch: good {one[GOOD]:.0f} ms, some broken {one[BAD]:.0f} ms, "
+            f"ratio {one[BAD] / one[GOOD]:.2f}"
+        )
+
+
 def _sustain(machine: Machine, options: argparse.Namespace) -> None:
     [size] = options.records or [100]
     minutes = measure_sustained(machine, size, parse_duration(options.duration).total_seconds())
@@ -219,6 +264,7 @@ def _formats(machine: Machine, options: argparse.Namespace) -> None:
 
 MEASURES: Mapping[str, Callable[[Machine, argparse.Namespace], None]] = {
     "share": _share,
+    "bad": _bad,
     "sustain": _sustain,
     "formats": _formats,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from io import BytesIO
 from typing import Any
@@ -13,6 +14,7 @@ from fastavro import parse_schema, schemaless_writer
 from ducklake_streaming.demo.local_kafka import Record
 
 PARTITIONS = 2
+BROKEN_EVERY = 50
 COLUMNS = {
     "id": "bigint",
     "customer": "bigint",
@@ -52,6 +54,13 @@ def json_records(first: int, count: int) -> Iterator[Record]:
     for number in range(first, first + count):
         value = json.dumps(_event(number), ensure_ascii=False, separators=(",", ":"))
         yield Record(number % PARTITIONS, value.encode())
+
+
+def some_broken(records: Iterator[Record]) -> Iterator[Record]:
+    """Yield the records; one of fifty ends in the middle of its JSON."""
+    for number, record in enumerate(records):
+        is_broken = number % BROKEN_EVERY == BROKEN_EVERY - 1
+        yield replace(record, value=(record.value or b"")[:100]) if is_broken else record
 
 
 def avro_records(first: int, count: int, schema_id: int) -> Iterator[Record]:

@@ -84,7 +84,7 @@ class LogRecorder:
     def _repeated(self, event: Event) -> Repeated | None:
         """Return how often an event was so far; None where its line is held back."""
         if event.ends is not None:
-            return _ONCE if self._spacing.end(_key(event, event.ends)) else None
+            return self._spacing.end(_key(event, event.ends), event)
         if event.repeats_by is None:
             return _ONCE
         facts = event.facts()

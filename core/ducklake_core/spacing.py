@@ -40,14 +40,16 @@ class _Series(Generic[Line]):
     times: int = 0
     totals: Counter[str] = field(default_factory=Counter)
     held_back: Line | None = None
+    is_over: bool = False  # whether the line that is held back says that it is over
     is_open: bool = False  # whether somebody has read that it began, and not that it is over
 
     def repeated(self) -> Repeated:
         return Repeated(self.times, dict(self.totals))
 
     def say(self, now: float) -> Repeated:
-        self.said_at, self.held_back, self.is_open = now, None, True
-        self.gap = min(2 * self.gap, LONGEST_SECONDS) if self.times > 1 else self.gap
+        self.said_at, self.held_back, self.is_open = now, None, not self.is_over
+        most = OVER_SECONDS if self.is_over else LONGEST_SECONDS
+        self.gap = min(2 * self.gap, most) if self.times > 1 else self.gap
         return self.repeated()
 
 
@@ -66,21 +68,29 @@ class Spacing(Generic[Line]):
             series = self._at(key, now)
             series.times += 1
             series.totals.update(counts or {})
-            series.seen_at = now
+            series.seen_at, series.is_over = now, False
             if series.times == 1 or now - series.said_at >= series.gap:
                 return series.say(now)
             series.held_back = line
             return None
 
-    def end(self, key: Hashable) -> bool:
-        """Take notice that what a series tells is over; tell whether that is news: to who has read that it began."""
+    def end(self, key: Hashable, line: Line) -> Repeated | None:
+        """Take notice that what a series tells is over, as `line` says; return how often it was.
+
+        None: the line is held back. It is no news to who has not read that it began again.
+        """
         with self._lock:
             series = self._series.get(key)
-            is_news = series is None or series.is_open
-            if series is not None:
+            if series is None:
+                return Repeated(1)
+            repeated = Repeated(1) if series.held_back is None else series.repeated()
+            series.gap = min(series.gap, OVER_SECONDS)
+            if series.is_open:
                 series.held_back, series.is_open = None, False
-                series.gap = min(series.gap, OVER_SECONDS)
-            return is_news
+                return repeated
+            if series.held_back is not None:  # what has happened since is counted by the last line
+                series.held_back, series.is_over = line, True
+            return None
 
     def due(self) -> list[tuple[Line, Repeated]]:
         """Return the lines that were held back and are to be written now, because no other of their series came."""

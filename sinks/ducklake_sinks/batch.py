@@ -41,7 +41,7 @@ class BatchReader:
 
     def read(self, destination: Destination) -> list[Part]:
         """Return what a frame adds to each table, and remember of what size it was, for the next batch."""
-        schema = self.runtime.definitions.schema_of(destination.frame)
+        schema = self.runtime.definitions.schema_of(destination.frame, destination.key)
         sizes = self.runtime.tables.sizes
         hint = SizeHint(sizes.get(destination.key, BatchSize.UNKNOWN), self.runtime.options.inline_rows)
         with self.stopwatch.phase("collect"):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from ducklake_core.errors import SchemaMismatch
 from ducklake_core.model import Column
 from ducklake_core.spec.names import fold
+
+Explain: TypeAlias = Callable[[bytes | None, str], str]  # a reason at length, of a record's value and its short reason
 
 # The record that a row was made from, as Kafka has it; headers are JSON.
 RECORD_FIELDS = (
@@ -81,6 +83,14 @@ def dead_letters(batch: BatchInfo, table_name: str | None, bad: Sequence[BadRow]
         values = pc.struct_field(records, name).cast(type_)
         letters = letters.set_column(column, letters.field(column), values)
     return letters
+
+
+def explained(letters: pa.Table, explain: Explain) -> pa.Table:
+    """Return letters of records with the reason of each at length."""
+    values, reasons = (letters.column(name).to_pylist() for name in ("value", "reason"))
+    texts = list(map(explain, values, reasons))
+    place = letters.schema.get_field_index("reason")
+    return letters.set_column(place, letters.field(place), pa.array(texts, letters.field(place).type))
 
 
 def fitting_letters(letters: pa.Table, columns: Sequence[Column]) -> pa.Table:

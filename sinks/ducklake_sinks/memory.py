@@ -37,7 +37,7 @@ class DefinitionMemory:
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._read_at = -math.inf
-        self._frame_schema: FrameSchema | None = None
+        self._frame_schemas: dict[str, FrameSchema] = {}
         self._prepared: dict[TableKey, tuple[tuple[Column, ...], FrameSchema | None]] = {}
 
     def are_recent(self) -> bool:
@@ -51,11 +51,11 @@ class DefinitionMemory:
         """Have definitions read anew for the next transaction."""
         self._read_at = -math.inf
 
-    def schema_of(self, frame: DataFrame) -> FrameSchema:
-        """Return a frame's schema as the lake has it; frames of one stream have the same."""
-        known, spelled = self._frame_schema, json_of_schema(frame)
+    def schema_of(self, frame: DataFrame, key: str) -> FrameSchema:
+        """Return a frame's schema as the lake has it; frames with the same `Destination.key` mostly have the same."""
+        known, spelled = self._frame_schemas.get(key), json_of_schema(frame)
         if known is None or not known.is_of(frame, spelled):
-            known = self._frame_schema = FrameSchema.of(frame.schema, spelled)
+            known = self._frame_schemas[key] = FrameSchema.of(frame.schema, spelled)
         return known
 
     def is_prepared(self, table: TableKey, columns: tuple[Column, ...], schema: FrameSchema | None) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ducklake_core import CommitResult
+from ducklake_core.files.storage import Storage
 from ducklake_core.observe import Event, Recorder
 from ducklake_core.pending import AddedCount
 from ducklake_sinks.epoch import EpochStart
 from ducklake_sinks.events import SinkEvent
+from ducklake_sinks.letter_reasons import count_reasons
 from ducklake_sinks.part import Part
 from ducklake_sinks.query import BY_HAND, Query
 from ducklake_sinks.stopwatch import BatchCourse
@@ -84,7 +85,7 @@ class BatchReplayed(BatchReport):
 class DeadLettersKept(SinkEvent):
     """Rows of a batch were kept aside. `table`: which they were meant for, `reason`: that of the first, where known.
 
-    `reasons`: how many for each reason; of rows that executors have put into files nobody knows.
+    `reasons`: how many for each reason; of rows in a file that cannot be read nobody knows.
 
     To do: `ducklake-stream dead-letters list` shows them with their reasons: see [bad records](bad-records.md).
     """
@@ -155,25 +156,17 @@ def report_of(
     return BatchReplayed(start.names, snapshot_id, added, dead_letters, seconds, course, is_by_hand=is_by_hand)
 
 
-def record_dead_letters(recorder: Recorder, start: EpochStart, dead_letters: Sequence[Part]) -> None:
+def record_dead_letters(recorder: Recorder, start: EpochStart, dead_letters: Sequence[Part], storage: Storage) -> None:
     """Warn of rows that were kept aside, for each table that they were meant for, with the first reason."""
     for part in dead_letters:
-        for table, reasons in _reasons_by_table(part).items():
-            first = next(iter(reasons))[:_LONGEST_REASON]
-            recorder.record(DeadLettersKept(start.names, table, reasons.total(), part.table, first, reasons))
-        in_files = sum(file.record_count for file in part.files)
-        if in_files:  # written by executors, which return no rows where there are many
-            recorder.record(DeadLettersKept(start.names, None, in_files, part.table, None))
-
-
-def _reasons_by_table(part: Part) -> dict[str | None, Counter[str]]:
-    """Return the reasons of dead letters that are on the driver, by the table that they were meant for."""
-    found: dict[str | None, Counter[str]] = defaultdict(Counter)
-    if part.rows is not None:
-        tables, reasons = (part.rows.column(name).to_pylist() for name in ("table_name", "reason"))
-        for table, reason in zip(tables, reasons, strict=True):
-            found[table][reason] += 1
-    return found
+        untold = part.row_count
+        for found in count_reasons(part, storage):
+            for table, reasons in found.items():
+                first = next(iter(reasons))[:_LONGEST_REASON]
+                recorder.record(DeadLettersKept(start.names, table, reasons.total(), part.table, first, reasons))
+                untold -= reasons.total()
+        if untold:  # in files that cannot be read
+            recorder.record(DeadLettersKept(start.names, None, untold, part.table, None))
 
 
 def failure_of(

@@ -17,8 +17,9 @@ from ducklake_core.observe import Event
 from ducklake_sinks.batch import BatchReader
 from ducklake_sinks.batch_commit import BatchCommit
 from ducklake_sinks.change_rules import ChangeArguments, ChangeRules
+from ducklake_sinks.collector import BatchSize
 from ducklake_sinks.created_tables import CreatedTables
-from ducklake_sinks.dead_letters import BatchInfo, bad_record_error
+from ducklake_sinks.dead_letters import BatchInfo, Explain, bad_record_error, explained
 from ducklake_sinks.destination import Destination, find_destination
 from ducklake_sinks.epoch import EpochStart
 from ducklake_sinks.events import ChangesApplied
@@ -126,22 +127,28 @@ class SinkTransaction:
         faults.at("after_collect")
         return len(destination.runs)
 
-    def quarantine(self, records: DataFrame) -> None:
+    def quarantine(self, records: DataFrame, *, are_few: bool | None = None, explain: Explain | None = None) -> None:
         """Keep records aside that are no rows; the frame has their `reason`, and the columns of `RECORD_FIELDS`.
 
-        Without a quarantine, the first one is refused: the batch fails.
+        `are_few`: they come to the driver, where `explain` makes the reason of each longer; many are written by
+        executors. None: nobody has counted them. Without a quarantine, the first one is refused: the batch fails.
         """
         self._refuse_ended()
         if self.is_replay:
             return
-        options = self._runtime.options
-        if not options.quarantines:
+        explain = explain or _as_it_is
+        if not self._runtime.options.quarantines:
             first = records.first()
             if first is not None:
-                raise bad_record_error(first.reason, first.asDict())
+                raise bad_record_error(explain(first.value, first.reason), first.asDict())
             return
         letters = letter_frame(records, self._batch_info())
-        self._parts += self._reader.read(Destination(letters, options.dead_letters, None, is_letters=True))
+        destination = Destination(letters, self._runtime.options.dead_letters, None, is_letters=True)
+        if are_few is not None:
+            self._runtime.tables.sizes[destination.key] = BatchSize.SMALL if are_few else BatchSize.LARGE
+        for part in self._reader.read(destination):
+            rows = part.rows if part.rows is None else explained(part.rows, explain)
+            self._parts.append(replace(part, rows=rows))
 
     def _refuse_ended(self) -> None:
         if self._has_ended:
@@ -205,7 +212,7 @@ class SinkTransaction:
             created.configure(self._setup.created, is_repeated=start.epoch is not None)
         runtime.note_inlined(added)
         dead_letters = [] if result.replayed else self._mode.dead_letters  # else another run has kept them aside
-        record_dead_letters(runtime.recorder, start, dead_letters)
+        record_dead_letters(runtime.recorder, start, dead_letters, runtime.lake.storage)
         dead = sum(part.row_count for part in dead_letters) if runtime.options.quarantines else None
         for table, applied in () if result.replayed else self._mode.applied.items():
             runtime.recorder.record(ChangesApplied(start.names, table, applied))
@@ -220,3 +227,7 @@ class SinkTransaction:
         """Return what has failed: a batch by its number, rows without one by their table."""
         names = self._started.names or ({} if self._named is None else {"table": self._named})
         return failure_of(self._started.query, names, error, self._course(self._stopwatch.read()["total"]))
+
+
+def _as_it_is(_: bytes | None, reason: str) -> str:
+    return reason

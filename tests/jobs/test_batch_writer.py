@@ -1,7 +1,9 @@
 """A batch of records becomes rows and dead letters in one snapshot; nothing is lost, and nothing is null in silence."""
 
 import json
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,10 +34,18 @@ def snapshots(catalog: Catalog) -> int:
     return len(catalog.query("SELECT * FROM ducklake_snapshot"))
 
 
+@pytest.mark.parametrize("few", [1_000, 2], ids=["few", "many"])
 @SIZES
 def test_bad_records_are_letters_in_the_snapshot_of_the_good_rows(
-    spark: SparkSession, catalog: Catalog, make_writer: MakeWriter, oracle: Oracle, inline_rows: int
+    spark: SparkSession,
+    catalog: Catalog,
+    make_writer: MakeWriter,
+    oracle: Oracle,
+    inline_rows: int,
+    few: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(record_counts, "FEW_ERRORS", few)
     write = make_writer(sink={"inline_rows": inline_rows}).write
     values = [*good(40), *BROKEN]
 
@@ -105,27 +115,59 @@ def test_batch_that_must_not_have_bad_records_fails_and_names_the_first(
     check_lake(catalog, orphans=0)
 
 
+class Watched:
+    """Frames of records that count how often one is read, and how many jobs of Spark that takes."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._seen = spark.sparkContext.accumulator(0)
+        self._groups = 0
+
+    def frame(self, values: Sequence[bytes | None]) -> DataFrame:
+        frame, seen = record_frame(self._spark, values), self._seen
+
+        def watch(row: Row) -> Row:
+            seen.add(1)
+            return row
+
+        return self._spark.createDataFrame(frame.rdd.map(watch), frame.schema)
+
+    def count(self, act: Callable[[], None]) -> tuple[int, int]:
+        """Return how many records were read, and in how many jobs."""
+        context, before = self._spark.sparkContext, self._seen.value
+        self._groups += 1
+        group = f"watched {id(self)} {self._groups}"
+        context.setJobGroup(group, group)
+        act()
+        return self._seen.value - before, len(context.statusTracker().getJobIdsForGroup(group))
+
+
+@SIZES
 def test_batch_without_bad_records_is_read_once(
-    spark: SparkSession, make_writer: MakeWriter, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, make_writer: MakeWriter, monkeypatch: pytest.MonkeyPatch, inline_rows: int
 ) -> None:
     def never(_: DataFrame) -> None:
         raise AssertionError("counted by a job of its own")
 
     monkeypatch.setattr(record_counts, "count_records", never)
-    seen = spark.sparkContext.accumulator(0)
-    write = make_writer().write
-    frame = record_frame(spark, good(50))
+    write, watched = make_writer(sink={"inline_rows": inline_rows}).write, Watched(spark)
+    frame = watched.frame(good(50))
 
-    def watch(row: Row) -> Row:
-        seen.add(1)
-        return row
+    assert [watched.count(partial(write, frame, batch_id)) for batch_id in range(2)] == [(50, 1)] * 2
 
-    watched = spark.createDataFrame(frame.rdd.map(watch), frame.schema)
 
-    write(watched, 0)
-    write(watched, 1)
+@SIZES
+def test_batches_with_bad_records_are_read_once_after_the_first(
+    spark: SparkSession, make_writer: MakeWriter, inline_rows: int
+) -> None:
+    write, watched = make_writer(sink={"inline_rows": inline_rows}).write, Watched(spark)
+    values = [*good(47), *BROKEN]
+    frame = watched.frame(values)
 
-    assert seen.value == 100
+    found = [watched.count(partial(write, frame, batch_id)) for batch_id in range(3)]
+
+    assert found == [(100, 2), (50, 2), (50, 2)]
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()  # nothing is kept
 
 
 def test_table_of_letters_of_before_gets_the_columns_of_records(

@@ -1,7 +1,9 @@
 """Parts of a job that need no Spark: the gate of batches, how long a query may begin again, settings of the session."""
 
 import threading
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -10,6 +12,7 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import CatalogAway, CatalogBack
 from ducklake_streaming.jobs.batch_gate import BatchGate, GateClosed
 from ducklake_streaming.jobs.job_session import has_local_checkpoints, spark_settings
+from ducklake_streaming.jobs.second_reads import SecondReads
 from ducklake_streaming.jobs.settings import Job
 from ducklake_streaming.jobs.supervisor import RestartBudget
 
@@ -146,3 +149,33 @@ def test_settings_of_the_file_win_and_options_of_the_jvm_are_added_to_ours() -> 
 )
 def test_checkpoints_are_local_on_one_machine_alone(checkpoint: str, master: str, is_local: bool) -> None:  # noqa: FBT001 # a parameter of a test
     assert has_local_checkpoints(job(checkpoint, master=master)) is is_local
+
+
+# ---- second reads
+
+
+def test_records_are_kept_for_some_batches_after_one_with_errors_and_until_their_own_end() -> None:
+    class Frame:
+        kept = 0
+
+        def select(self, *_: str) -> "Frame":
+            return Frame()
+
+        def persist(self) -> "Frame":
+            Frame.kept += 1
+            return self
+
+        def unpersist(self) -> None:
+            Frame.kept -= 1
+
+    batch: Any = Frame()  # stands for Spark's
+    reads, found = SecondReads(), list[int]()
+    for errors in (0, 1, 0, 0, 0, 0, 0, 0, 1, None, 1, 0):  # None: it fails
+        with ExitStack() as kept:
+            reads.prepare(batch, kept)
+            found.append(Frame.kept)
+            if errors is not None:
+                reads.note(errors)
+
+    assert found == [0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 1]
+    assert Frame.kept == 0

@@ -106,7 +106,12 @@ CASES: dict[str, tuple[list[Event], m.Metric, tuple[str, ...], float]] = {
         0,
     ),
     "letters by cause": ([DeadLettersKept(BATCH, None, 3, "d", None, LETTERS)], m.SINK_DEAD_LETTERS, ("p", "value"), 1),
-    "letters of executors": ([DeadLettersKept(BATCH, None, 3, "d", None)], m.SINK_DEAD_LETTERS, ("p", "other"), 3),
+    "letters that nobody can read": (
+        [DeadLettersKept(BATCH, None, 3, "d", None)],
+        m.SINK_DEAD_LETTERS,
+        ("p", "other"),
+        3,
+    ),
     "letters are no rows": (
         [DeadLettersKept(BATCH, "main.t", 7, "main.t", None), REPORT],
         m.SINK_ROWS,

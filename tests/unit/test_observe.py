@@ -189,6 +189,7 @@ def test_who_heard_that_the_catalog_is_away_hears_that_it_is_back_and_nobody_els
     log.record(CatalogAway("other", 2, 1.0, 120.0, CatalogUnavailable("away")))  # held back
     log.record(CatalogBack("other", 3, 2.0))
     assert [line.split()[0] for line in caplog.messages] == ["catalog_unavailable", "catalog_available"]
+    assert caplog.messages[1].endswith(" times=2")
     caplog.clear()
     for _ in range(12):  # it comes and goes
         log.record(CatalogAway("c", 1, 0.0, 120.0, CatalogUnavailable("away")))
@@ -197,6 +198,11 @@ def test_who_heard_that_the_catalog_is_away_hears_that_it_is_back_and_nobody_els
 
     assert [line.split()[0] for line in caplog.messages] == 2 * ["catalog_unavailable", "catalog_available"]
     assert "times=11" in caplog.messages[2]
+    log.flush()
+    assert caplog.messages[4:] == ["catalog_available catalog=c attempt=2 seconds=0.1 times=12"]
+    log.record(CatalogBack("c", 2, 0.1))
+    log.flush()
+    assert len(caplog.messages) == 5
 
 
 def test_an_outage_after_a_long_one_is_said_at_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,8 +10,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pyspark.sql import SparkSession
+
 from ducklake_core.observe import CatalogAway, CatalogBack, Event
 
+STOP_SECONDS = 60  # in which a query that is to be stopped surely is
 _POLL_SECONDS = 0.2
 
 
@@ -61,3 +64,11 @@ class BatchGate:
     def record(self, event: Event) -> None:
         if isinstance(event, (CatalogAway, CatalogBack)):
             self._is_catalog_away = isinstance(event, CatalogAway)
+
+
+def await_stop(session: SparkSession) -> None:
+    """Wait within a batch until its query is stopped: raises Spark's own interruption, which is no failure of a query.
+
+    Python's call sleeps in the thread of the query, the one that Spark's `stop` interrupts.
+    """
+    session._jvm.java.lang.Thread.sleep(1000 * STOP_SECONDS)  # type: ignore[union-attr] # noqa: SLF001 # see above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
@@ -23,6 +24,7 @@ from ducklake_streaming.jobs.record_counts import (
     RecordCounts,
     count_records,
 )
+from ducklake_streaming.jobs.second_reads import SecondReads
 from ducklake_streaming.jobs.settings import KafkaInput, Pipeline
 from ducklake_streaming.jobs.transform import Transform
 from ducklake_streaming.kafka.letter_topic import LetterTopic
@@ -57,13 +59,14 @@ class BatchWriter:
         self._decoder = decoder
         self._recorder = recorder
         self._counts_changes = counts_changes
+        self._second_reads = SecondReads()
         self._payload: Sequence[str] | None = None  # names of its fields, until the decoder learns others
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this."""
         for _ in range(1 + MAX_REFRESHES):
-            with self._sink.transaction(batch_id, batch.sparkSession) as tx:
-                is_written = tx.is_replay or self.write(tx, batch)
+            with ExitStack() as kept, self._sink.transaction(batch_id, batch.sparkSession) as tx:
+                is_written = tx.is_replay or self.write(tx, batch, kept)
                 if not is_written:
                     tx.discard()
             if is_written:
@@ -75,17 +78,26 @@ class BatchWriter:
             f"in {MAX_REFRESHES} attempts"
         )
 
-    def write(self, tx: SinkTransaction, batch: DataFrame) -> bool:
-        """Put a batch into a transaction; False: the decoder must learn newer schemas first."""
+    def write(
+        self, tx: SinkTransaction, batch: DataFrame, kept: ExitStack | None = None, *, are_few: bool = False
+    ) -> bool:
+        """Put a batch into a transaction; False: the decoder must learn newer schemas first.
+
+        `kept`: until it is closed, Spark may keep records that are likely to be read twice. `are_few`: the driver may
+        take all of them.
+        """
         if self._decoder is None:
             self._append_rows(tx, batch)
             return True
         records = batch.where("value IS NOT NULL") if self._skips_tombstones else batch
         decoded = records if DECODED in batch.columns else self._decoder.decode(records)
+        if kept is not None:
+            decoded = self._second_reads.prepare(decoded, kept)
         counts = self._append(tx, decoded)
+        self._second_reads.note(counts.errors)
         self._recorder.record(RecordsRead(self.pipeline_name, counts.newest))
         if counts.errors and not counts.stale:
-            tx.quarantine(self._bad_records(decoded))
+            self._quarantine(tx, decoded, are_few=are_few or counts.are_errors_few)
         return not counts.stale
 
     def _append_rows(self, tx: SinkTransaction, batch: DataFrame) -> None:
@@ -100,13 +112,14 @@ class BatchWriter:
                 return
         tx.write(self._transform.apply(batch, ["*"]))
 
-    def _bad_records(self, decoded: DataFrame) -> DataFrame:
-        """Return the records that have an error, as dead letters have them; only these are explained at length."""
+    def _quarantine(self, tx: SinkTransaction, decoded: DataFrame, *, are_few: bool) -> None:
+        """Keep the records aside that have an error; only these are explained at length: a few by the driver itself."""
         bad = decoded.where(f"{ERROR} IS NOT NULL")
-        if isinstance(self._decoder, ExplainingDecoder):
-            explain = F.udf(self._decoder.explainer(), "string", useArrow=False)
-            bad = bad.withColumn(ERROR, explain("value", ERROR))
-        return bad.selectExpr(f"{ERROR} AS reason", *record_columns())
+        explain = self._decoder.explainer() if isinstance(self._decoder, ExplainingDecoder) else None
+        if explain is not None and not are_few:
+            bad = bad.withColumn(ERROR, F.udf(explain, "string", useArrow=False)("value", ERROR))
+        letters = bad.selectExpr(f"{ERROR} AS reason", *record_columns())
+        tx.quarantine(letters, are_few=are_few, explain=explain if are_few else None)
 
     def _append(self, tx: SinkTransaction, decoded: DataFrame) -> RecordCounts:
         """Append the rows of the good records; return how many there are of the others.

@@ -19,9 +19,11 @@ _COUNTS = (
     f"count({ERROR}) AS errors",
     f"count_if({STALE}) AS stale",
     "max(unix_micros(timestamp)) AS newest_micros",
+    f"sum(CASE WHEN {ERROR} IS NOT NULL THEN length(value) END) AS error_bytes",
 )
 CHANGE_TYPE = "_change_type"  # a column of change feeds
 _CHANGE_COUNTS = tuple(f"count_if({CHANGE_TYPE} = '{name}') AS {name}" for name in CHANGE_TYPES)
+FEW_ERRORS, FEW_BYTES = 1_000, 8 * 2**20
 PATIENCE_SECONDS = 1.0  # some versions of Spark tell it a moment after the job has ended
 
 
@@ -29,12 +31,19 @@ PATIENCE_SECONDS = 1.0  # some versions of Spark tell it a moment after the job 
 class RecordCounts:
     """Records that have an error, and those that the decoder must learn a schema for.
 
-    `newest_micros`: the time of the newest record, in microseconds since 1970; None: there is no record.
+    `newest_micros`: the time of the newest record, in microseconds since 1970; None: there is no record. `error_bytes`:
+    of the values of those that have an error; None: they have none.
     """
 
     errors: int
     stale: int
     newest_micros: int | None = None
+    error_bytes: int | None = None
+
+    @property
+    def are_errors_few(self) -> bool:
+        """Tell whether the driver may take all records that have an error."""
+        return self.errors <= FEW_ERRORS and (self.error_bytes or 0) <= FEW_BYTES
 
     @property
     def newest(self) -> datetime | None:
@@ -67,7 +76,7 @@ class CountedRecords:
         told = _told(self._observation, self._clock) if runs == 1 else {}
         if "errors" not in told or "stale" not in told:
             return count_records(self._decoded)
-        return RecordCounts(told["errors"], told["stale"], told.get("newest_micros"))
+        return RecordCounts(told["errors"], told["stale"], told.get("newest_micros"), told.get("error_bytes"))
 
 
 class CountedChanges:

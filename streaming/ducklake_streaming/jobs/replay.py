@@ -71,7 +71,7 @@ class LetterReplay:
         records, ids = record_frame(spark, letters), letters.column(LETTER_ID).to_pylist()
         for _ in range(1 + MAX_REFRESHES):
             with self._sink.replay(ids, letters.drop_columns([LETTER_ID]), spark) as tx:
-                if self._writer.write(tx, records):
+                if self._writer.write(tx, records, are_few=True):
                     tx.commit()
                     assert isinstance(tx.mode, ReplayMode)  # noqa: S101 # as `replay` makes it
                     return tx.mode.failed

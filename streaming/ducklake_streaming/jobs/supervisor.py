@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.observe import Recorder
 from ducklake_sinks.query import QueryFinder
-from ducklake_streaming.jobs.batch_gate import BatchGate
+from ducklake_streaming.jobs.batch_gate import BatchGate, GateClosed, await_stop
 from ducklake_streaming.jobs.events import PipelineEnded, PipelineFailed, PipelineRestarted, PipelineStarted
 from ducklake_streaming.jobs.exit_codes import ExitCode, exit_code_of, is_broker_away, is_data_loss, is_python_late
 from ducklake_streaming.jobs.kafka_watch import KafkaWatch
@@ -185,11 +185,15 @@ class Supervisor:
         return self._watch.explain(error)
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write one batch; Spark calls this."""
-        with self._parts.gate.batch():
-            if self._watch is not None and self._watch.counts_losses:
-                self._watch.warn_of_losses(*self._range_of(batch, batch_id))
-            self._writer()(batch, batch_id)
+        """Write one batch; Spark calls this. What comes when the pipeline is about to end is left to the next start."""
+        try:
+            with self._parts.gate.batch():
+                if self._watch is not None and self._watch.counts_losses:
+                    self._watch.warn_of_losses(*self._range_of(batch, batch_id))
+                self._writer()(batch, batch_id)
+        except GateClosed:
+            await_stop(batch.sparkSession)
+            raise
 
     def _range_of(self, batch: DataFrame, batch_id: int) -> tuple[Offsets, Offsets]:
         """Return where a batch begins and ends in each partition."""
