@@ -14,6 +14,7 @@
 -- None of them can log in. Give people and jobs users of their own, which act as one of these (see users.sql).
 
 BEGIN;
+SET LOCAL client_min_messages = warning; -- what is there already is no news
 
 -- Beside the tables of the format there are some of ours. The owner has them, so that they are made now.
 CREATE TABLE IF NOT EXISTS ducklake_streaming_epochs (
