@@ -75,10 +75,9 @@ def measure(way: str, seconds: float, batches: int, rows: int) -> tuple[int, lis
 
 def _sizes(database: PostgresDatabase) -> list[tuple[str, int, int]]:
     like = " OR ".join(f"relname LIKE '{one}'" for one in WATCHED)
+    asked = f"SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r' AND ({like}) ORDER BY 1"
     with psycopg.connect(database.conninfo, autocommit=True) as connection:
-        found = connection.execute(
-            f"SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r' AND ({like}) ORDER BY 1".encode()
-        ).fetchall()
+        found = connection.execute(asked.encode()).fetchall()
         return [
             (name, connection.execute(f"SELECT count(*) FROM {name}".encode()).fetchall()[0][0], size)
             for name, size in found

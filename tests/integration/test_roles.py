@@ -1,4 +1,4 @@
-"""The roles of deploy/postgres on a real server: each may do its task, and nothing else; who may not is told what helps."""
+"""The roles of deploy/postgres on a real server: each may do its task and nothing else, and is told what helps."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -173,7 +173,7 @@ class Database:
         return named(error, meaning, act, self.url.shown)
 
     def _unless_standby(self, found: DuckLakeError, error: BaseException) -> DuckLakeError:
-        """Return the error; of a write that a standby has refused, one that is waited for: it may become the primary."""
+        """Return the error; of a write that a standby refused, one that is waited for: it may become the primary."""
         meaning = self.dialect.errors.meaning(driver_error(error))
         if meaning.fault is not Fault.READ_ONLY or self.dialect.is_standby is None:
             return found

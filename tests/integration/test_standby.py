@@ -1,0 +1,53 @@
+"""A catalog whose address leads to a standby: it reads, and waits with writes until that is the primary."""
+
+import threading
+
+import psycopg
+import pytest
+
+from ducklake_core import Lake
+from ducklake_core.errors import CatalogForbidden, CatalogUnavailable
+from ducklake_core.observe import CatalogAway as Away
+from ducklake_core.observe import Event, Recorder
+from tests.fixtures.failover import run_replicated_postgres
+
+
+class FirstWait(Recorder):
+    """Notes that somebody waits."""
+
+    def __init__(self) -> None:
+        self.has_come = threading.Event()
+
+    def record(self, event: Event) -> None:
+        if isinstance(event, Away):
+            self.has_come.set()
+
+
+@pytest.mark.timeout(300)
+def test_write_to_a_standby_waits_until_that_is_the_primary(tmp_path: object) -> None:
+    with run_replicated_postgres() as server:
+        database = server.create_database()
+        address = server.at_address(database).url
+        with Lake.create(address, f"{tmp_path}/data") as lake:
+            lake.create_table("t", {"i": "int64"})
+            lake.append("t", {"i": [1]})
+        server.begin_standby()
+        server.crash()
+
+        with Lake.open(address, catalog_timeout=2) as lake:
+            assert lake.table("t").count() == 1
+            with pytest.raises(CatalogUnavailable, match="read-only transaction.*it is a standby"):
+                lake.append("t", {"i": [2]})
+        waits = FirstWait()
+        with Lake.open(address, recorder=waits) as lake:
+            append = threading.Thread(target=lambda: lake.append("t", {"i": [3]}))
+            append.start()
+            assert waits.has_come.wait(60)
+            server.promote()
+            append.join()
+            assert sorted(lake.table("t").read()["i"].to_pylist()) == [1, 3]
+
+        with psycopg.connect(server.maintenance.conninfo, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {database.name} SET default_transaction_read_only = on".encode())
+        with Lake.open(address) as lake, pytest.raises(CatalogForbidden, match="default_transaction_read_only"):
+            lake.append("t", {"i": [4]})
