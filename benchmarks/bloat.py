@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pyarrow as pa
 
-from ducklake_core import Epoch, Lake
+from ducklake_core import Epoch, Lake, Transaction
 from tests.fixtures.postgres import FAST_AND_FRAGILE, PostgresDatabase, run_postgres
 
 ADVICE = Path(__file__).parents[1] / "deploy" / "postgres" / "autovacuum.sql"
@@ -54,16 +54,11 @@ def measure(way: str, seconds: float, batches: int, rows: int) -> tuple[int, lis
         database = server.create_database()
         with Lake.create(database.url, folder) as lake:
             lake.set_option("data_inlining_row_limit", rows)
-            lake.create_table("t", {"id": "int64", "name": "varchar", "at": "timestamptz"})
+            lake.create_table("t", {"id": "int64", "name": "varchar"})
             lake.ledger_entry("s")
-            flushes, batch, end = 0, 0, time.monotonic() + seconds
+            flushes, end = 0, time.monotonic() + seconds
             while time.monotonic() < end:
-                for _ in range(batches):
-                    data = pa.table({"id": range(rows), "name": ["some text"] * rows}).append_column(
-                        "at", pa.nulls(rows, pa.timestamp("us", tz="UTC"))
-                    )
-                    lake.commit_epoch(Epoch("s", batch, "q", "r"), lambda tx, data=data: tx.append("t", data))
-                    batch += 1
+                _write(lake, flushes * batches, batches, rows)
                 if flushes == 0 and way == "advised":
                     with psycopg.connect(database.conninfo, autocommit=True) as connection:
                         connection.execute(ADVICE.read_bytes())
@@ -71,6 +66,16 @@ def measure(way: str, seconds: float, batches: int, rows: int) -> tuple[int, lis
                 flushes += 1
                 time.sleep(0.5)
         return flushes, _sizes(database)
+
+
+def _write(lake: Lake, first: int, batches: int, rows: int) -> None:
+    data = pa.table({"id": range(rows), "name": ["some text"] * rows})
+
+    def append(tx: Transaction) -> None:
+        tx.append("t", data)
+
+    for batch in range(first, first + batches):
+        lake.commit_epoch(Epoch("s", batch, "q", "r"), append)
 
 
 def _sizes(database: PostgresDatabase) -> list[tuple[str, int, int]]:

@@ -1,14 +1,14 @@
 """A catalog whose address leads to a standby: it reads, and waits with writes until that is the primary."""
 
 import threading
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import CatalogForbidden, CatalogUnavailable
-from ducklake_core.observe import CatalogAway as Away
-from ducklake_core.observe import Event, Recorder
+from ducklake_core.observe import CatalogAway, Event, Recorder
 from tests.fixtures.failover import run_replicated_postgres
 
 
@@ -19,12 +19,12 @@ class FirstWait(Recorder):
         self.has_come = threading.Event()
 
     def record(self, event: Event) -> None:
-        if isinstance(event, Away):
+        if isinstance(event, CatalogAway):
             self.has_come.set()
 
 
 @pytest.mark.timeout(300)
-def test_write_to_a_standby_waits_until_that_is_the_primary(tmp_path: object) -> None:
+def test_write_to_a_standby_waits_until_that_is_the_primary(tmp_path: Path) -> None:
     with run_replicated_postgres() as server:
         database = server.create_database()
         address = server.at_address(database).url
@@ -36,7 +36,7 @@ def test_write_to_a_standby_waits_until_that_is_the_primary(tmp_path: object) ->
 
         with Lake.open(address, catalog_timeout=2) as lake:
             assert lake.table("t").count() == 1
-            with pytest.raises(CatalogUnavailable, match="read-only transaction.*it is a standby"):
+            with pytest.raises(CatalogUnavailable, match=r"read-only transaction.*it is a standby"):
                 lake.append("t", {"i": [2]})
         waits = FirstWait()
         with Lake.open(address, recorder=waits) as lake:

@@ -108,7 +108,6 @@ def test_job_outlives_a_new_password_and_a_failover_with_few_connections(
     assert copied == [*range(len(copied))], "each row once"
     assert 0 < len(copied) <= len(numbers)
     assert not job.lines("pipeline_failed"), job.log[-5000:]
-    print("CONNECTIONS", most)
     assert most <= MOST_CONNECTIONS
     assert "changed-since" not in job.log
     with Lake.open(job_folder.catalog) as lake:

@@ -1,4 +1,4 @@
-"""A stream whose catalog is behind a real PgBouncer in transaction mode: exactly once, also when its servers go away."""
+"""A stream whose catalog is behind a real PgBouncer in transaction mode: each row is there once."""
 
 from collections.abc import Iterator
 from pathlib import Path
