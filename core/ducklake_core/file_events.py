@@ -45,7 +45,7 @@ class CatalogOnNetwork(Event):
 
     line = "catalog_on_network"
     level = logging.WARNING
-    file: str
+    path: str
     file_system: str
 
 

@@ -52,7 +52,7 @@ def test_file_on_another_machine_is_told_once(
 
     assert find_file_system(Path(file), mounts) == kind
     told = [record.getMessage() for record in caplog.records]
-    assert told == ([f"catalog_on_network file={file} file_system={kind}"] if is_told else [])
+    assert told == ([f"catalog_on_network path={file} file_system={kind}"] if is_told else [])
 
 
 def test_nothing_is_found_where_nobody_tells(tmp_path: Path) -> None:
