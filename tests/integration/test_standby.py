@@ -9,6 +9,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.errors import CatalogForbidden, CatalogUnavailable
 from ducklake_core.observe import CatalogAway, Event, Recorder
+from ducklake_streaming.demo.local_postgres import HOST, USER
 from tests.fixtures.failover import run_replicated_postgres
 
 
@@ -32,12 +33,17 @@ def test_write_to_a_standby_waits_until_that_is_the_primary(tmp_path: Path) -> N
             lake.create_table("t", {"i": "int64"})
             lake.append("t", {"i": [1]})
         server.begin_standby()
+        first = server.port
         server.crash()
+        query = f"host={HOST},{HOST}&port={first},{server.port}&target_session_attrs=read-write"
+        hosts = f"postgresql://{USER}@/{database.name}?{query}"
 
         with Lake.open(address, catalog_timeout=2) as lake:
             assert lake.table("t").count() == 1
             with pytest.raises(CatalogUnavailable, match=r"read-only transaction.*it is a standby"):
                 lake.append("t", {"i": [2]})
+        with pytest.raises(CatalogUnavailable):
+            Lake.open(hosts, catalog_timeout=1)  # none of them is the primary
         waits = FirstWait()
         with Lake.open(address, recorder=waits) as lake:
             append = threading.Thread(target=lambda: lake.append("t", {"i": [3]}))
@@ -45,7 +51,9 @@ def test_write_to_a_standby_waits_until_that_is_the_primary(tmp_path: Path) -> N
             assert waits.has_come.wait(60)
             server.promote()
             append.join()
+        with Lake.open(hosts) as lake:
             assert sorted(lake.table("t").read()["i"].to_pylist()) == [1, 3]
+            lake.delete("t", "i = 3")
 
         with psycopg.connect(server.maintenance.conninfo, autocommit=True) as connection:
             connection.execute(f"ALTER DATABASE {database.name} SET default_transaction_read_only = on".encode())
