@@ -19,7 +19,7 @@ from ducklake_core.catalog.database import Database
 from ducklake_core.catalog.inlined_tables import inlined_table
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.catalog.stored_tables import inlined_table_names
-from ducklake_core.errors import CatalogForbidden, CatalogTableMissing, CommitOutcomeUnknown, TransientError
+from ducklake_core.errors import CatalogTableMissing, CommitOutcomeUnknown, TransientError
 from ducklake_core.spec.changes import ChangeKind, parse_changes
 from ducklake_core.spec.tables import CatalogTables
 
@@ -82,8 +82,6 @@ def _try(database: Database, name: str, *, drops: bool) -> bool:
         with database.write("drop superseded tables of", checks_version=False) as session:
             return _forget(session, table, drops=drops)
     except (TransientError, CommitOutcomeUnknown, CatalogTableMissing):  # in use, or another flush was faster
-        return False
-    except CatalogForbidden:  # another user has made it, who may drop it
         return False
 
 
