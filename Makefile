@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink bench-upsert chaos-kafka fuzz mutants soak docs picture lock format clean
+.PHONY: help demo test kafka-jars test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-read bench-upsert bench-flush test-postgres-versions test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench-upsert: $(ENVIRONMENT) ## measure upserts: ours, the DuckDB extension's ME
 
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)
+
+test-postgres-versions: $(ENVIRONMENT) ## run a short set of tests with PostgreSQL 14 to 18 (POSTGRES="18" to choose)
+	@scripts/postgres_versions.sh $(or $(POSTGRES),14 15 16 17 18)
 
 test-spark: $(ENVIRONMENT) ## run the tests of reads with each version of Spark that we support (SPARK="4.1" to choose)
 	@scripts/spark_versions.sh $(or $(SPARK),4.1 4.2 4.3)

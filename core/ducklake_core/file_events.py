@@ -35,6 +35,21 @@ class FileNotClosed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CatalogOnNetwork(Event):
+    """The SQLite file of a catalog is on a file system of another machine, where two writers may destroy it.
+
+    It is said once for each file.
+
+    To do: move the file to a local disk, or the catalog to PostgreSQL: see [SQLite](postgres.md#sqlite-instead).
+    """
+
+    line = "catalog_on_network"
+    level = logging.WARNING
+    path: str
+    file_system: str
+
+
+@dataclass(frozen=True, slots=True)
 class InvalidTextReplaced(Event):
     """A column of a file or table has texts that are no UTF-8; they are read with replacement characters.
 

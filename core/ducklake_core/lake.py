@@ -154,9 +154,12 @@ class Lake(DefinitionCommits, LakeKeyedChanges, MaintenanceCalls, Overview, Prog
         """Forget definitions and options; they are read again when needed."""
         self._definitions = None
 
-    def check_rights(self) -> None:
-        """Raise CatalogForbidden where the database does not let us write to the catalog. Nothing is changed."""
-        self.database.wait_for(lambda: check_rights(self.database))
+    def check_rights(self, *, maintains: bool = False) -> None:
+        """Raise CatalogForbidden where the database does not let a sink write to the catalog. Nothing is changed.
+
+        `maintains`: also where it does not let us maintain the lake.
+        """
+        self.database.wait_for(lambda: check_rights(self.database, maintains=maintains))
 
     @staticmethod
     def check_can_create(

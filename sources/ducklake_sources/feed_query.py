@@ -40,7 +40,7 @@ from ducklake_sources.feed_schema import (
     next_columns_change,
     record_next_columns,
 )
-from ducklake_sources.offsets import FeedOffset
+from ducklake_sources.offsets import FeedOffset, in_utc
 from ducklake_sources.option_values import Start
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, feed_schema
@@ -118,7 +118,8 @@ class FeedQuery:
         if start is None:
             return offset
         there = self._feed.history(SnapshotSpan(SnapshotId(start - 1), start)).snapshots
-        return offset.moved_to(start, there[0].schema_version if there else 0, self._columns.as_of)
+        version, time = (there[0].schema_version, there[0].time) if there else (0, None)
+        return offset.moved_to(start, version, self._columns.as_of, time)
 
     # ---- how far to read
 
@@ -168,18 +169,20 @@ class FeedQuery:
 
     def _offset_at(self, snapshot: Snapshot) -> FeedOffset:
         uuid = self._source.table.table_uuid
-        return FeedOffset(uuid, snapshot.snapshot_id, snapshot.schema_version, self._columns.as_of)
+        time = in_utc(snapshot.snapshot_time)
+        return FeedOffset(uuid, snapshot.snapshot_id, snapshot.schema_version, self._columns.as_of, time=time)
 
     def _after_changes(self, start: FeedOffset, end: SnapshotId, *, has_limits: bool) -> FeedOffset:
         check_columns_of_start(self._source, self._columns, start)
         if has_limits:
             end = SnapshotId(min(end, start.snapshot_id + _LOOK_AHEAD))
         history = self._feed.history(SnapshotSpan(start.snapshot_id, end))
+        self._check_same_lake(start, history.base)
         has_gap = self._has_gap(history)
         last = self._last_before_change(start, history)
         snapshots = [s for s in history.snapshots if s.snapshot_id <= last]
         if not snapshots:  # all of them have expired
-            return start.moved_to(last, start.schema_version, self._columns.as_of, last - start.snapshot_id)
+            return start.moved_to(last, start.schema_version, self._columns.as_of, None, last - start.snapshot_id)
         if not has_gap and not any(is_relevant(s) for s in snapshots):
             return self._after_nothing(start, snapshots[-1])
         return self._moved(start, self._admitted(snapshots, history, has_limits=has_limits))
@@ -203,7 +206,7 @@ class FeedQuery:
         is_long = last.snapshot_id - start.snapshot_id >= _MAX_IDLE_SNAPSHOTS
         is_long = is_long or self._clock() - self._advanced_at >= _MAX_IDLE_TIME
         if is_long or self._available_until is not None:
-            return start.moved_to(last.snapshot_id, last.schema_version, self._columns.as_of)
+            return start.moved_to(last.snapshot_id, last.schema_version, self._columns.as_of, last.time)
         if start == self._position:
             self._idle_through = last.snapshot_id
         return start
@@ -227,7 +230,7 @@ class FeedQuery:
         newest = admitted[-1]
         before = max(start.snapshot_id, self._source.table.begin_snapshot - 1)
         lost = newest.snapshot_id - before - sum(s.snapshot_id > before for s in admitted)
-        return start.moved_to(newest.snapshot_id, newest.schema_version, self._columns.as_of, lost)
+        return start.moved_to(newest.snapshot_id, newest.schema_version, self._columns.as_of, newest.time, lost)
 
     # ---- what to read
 
@@ -257,6 +260,9 @@ class FeedQuery:
     def _changes(self, start: FeedOffset, end: FeedOffset, last: Snapshot) -> ChangeTask:
         check_columns_of_start(self._source, self._columns, start)
         listed = self._feed.list_changes(self._request(start.snapshot_id, end, last), log_loss)
+        newest = listed.history.snapshots[-1:]
+        self._check_same_lake(start, listed.history.base)
+        self._check_same_lake(end, newest[0] if newest else None)
         return self._only_inserts(listed) if self._source.mode is FeedMode.INSERTS else listed.task
 
     def _only_inserts(self, listed: ListedChanges) -> ChangeTask:
@@ -291,14 +297,23 @@ class FeedQuery:
                 table=table.qualified_name,
             )
         if start.snapshot_id > head.snapshot_id:
-            raise OffsetMismatch(
-                f"the checkpoint has read table '{table.qualified_name}' up to snapshot {start.snapshot_id}, but the "
-                f"newest one is {head.snapshot_id}: the catalog was restored from a backup. What was read of the lost "
-                "snapshots cannot be taken back; use a new checkpoint to read the table as it is now",
-                table=table.qualified_name,
-                snapshot=start.snapshot_id,
-                head=head.snapshot_id,
-            )
+            raise self._restored_error(start, f"the newest one is {head.snapshot_id}", head=head.snapshot_id)
+
+    def _check_same_lake(self, offset: FeedOffset, found: TableSnapshot | None) -> None:
+        """Refuse an offset whose snapshot is another one now: what others wrote since a restore would be left out."""
+        if found is not None and not offset.is_of(found.snapshot_id, found.time):
+            times = f"that was of {offset.time:%F %T%z}, and the one of this number is of {in_utc(found.time):%F %T%z}"
+            raise self._restored_error(offset, times, head=None)
+
+    def _restored_error(self, offset: FeedOffset, but: str, head: SnapshotId | None) -> OffsetMismatch:
+        return OffsetMismatch(
+            f"the checkpoint has read table '{self._name}' up to snapshot {offset.snapshot_id}, but {but}: the catalog "
+            "was restored from a backup. What was read of the lost snapshots cannot be taken back; use a new "
+            "checkpoint to read the table as it is now",
+            table=self._name,
+            snapshot=offset.snapshot_id,
+            head=head,
+        )
 
     def _check_order(self, start: FeedOffset, end: FeedOffset) -> None:
         if end.snapshot_id < start.snapshot_id:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import UUID
 
@@ -23,7 +24,9 @@ class FeedOffset:
     `columns_as_of`: the rows had the columns that the table had at this snapshot. `is_initial`: nothing was read, and
     what comes first is the table itself. `is_pending`: nothing was read, and where the feed begins is yet to be found;
     the first batch, which is empty, makes it known to the checkpoint. `lost_snapshots`: how many snapshots of this feed
-    had expired before they were read, since its beginning, for those who accept that.
+    had expired before they were read, since its beginning, for those who accept that. `time` is when the snapshot was
+    committed: in a catalog that was restored from a backup and written to again, its id is that of another snapshot.
+    None: the checkpoint is older than this field, or the snapshot had expired.
     """
 
     table_uuid: UUID
@@ -33,6 +36,7 @@ class FeedOffset:
     is_initial: bool = False
     is_pending: bool = False
     lost_snapshots: int = 0
+    time: datetime | None = None
 
     @property
     def is_first(self) -> bool:
@@ -57,6 +61,7 @@ class FeedOffset:
                 is_initial=bool(given.get("initial", False)),
                 is_pending=bool(given.get("pending", False)),
                 lost_snapshots=int(given.get("lost_snapshots", 0)),
+                time=datetime.fromisoformat(given["time"]) if "time" in given else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise OffsetMismatch(
@@ -80,10 +85,17 @@ class FeedOffset:
             found["pending"] = True
         if self.lost_snapshots:
             found["lost_snapshots"] = self.lost_snapshots
+        if self.time is not None:
+            found["time"] = self.time.isoformat()
         return found
 
     def moved_to(
-        self, snapshot_id: SnapshotId, schema_version: int, columns_as_of: SnapshotId, lost_snapshots: int = 0
+        self,
+        snapshot_id: SnapshotId,
+        schema_version: int,
+        columns_as_of: SnapshotId,
+        time: datetime | None,
+        lost_snapshots: int = 0,
     ) -> FeedOffset:
         return replace(
             self,
@@ -93,4 +105,14 @@ class FeedOffset:
             is_initial=False,
             is_pending=False,
             lost_snapshots=self.lost_snapshots + lost_snapshots,
+            time=None if time is None else in_utc(time),
         )
+
+    def is_of(self, snapshot_id: SnapshotId, time: datetime) -> bool:
+        """Tell whether a snapshot of the lake, if it has our id, may be the one that was read."""
+        return snapshot_id != self.snapshot_id or self.time is None or in_utc(time) == self.time
+
+
+def in_utc(time: datetime) -> datetime:
+    """Return the time of a snapshot in the one form that equal times have; SQLite's has no zone."""
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

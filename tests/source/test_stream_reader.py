@@ -454,5 +454,5 @@ def test_user_without_rights_is_told_what_is_missing(table: Table) -> None:
 
     with psycopg.connect(database.conninfo, autocommit=True) as connection:
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO stranger")
-    with pytest.raises(CatalogForbidden, match=r"may not create the ledger in catalog .*consumerId"):
+    with pytest.raises(CatalogForbidden, match=r"may not create the ledger in catalog .*GRANT CREATE ON SCHEMA public"):
         table.pull(catalog=url, consumerId="c", startingVersion="latest")

@@ -10,17 +10,18 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ducklake_core.catalog.connecting import connect
 from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.catalog.dialects import dialect_named
-from ducklake_core.catalog.driver_errors import driver_error, named
+from ducklake_core.catalog.driver_errors import Fault, driver_error, named
 from ducklake_core.catalog.session import Row, Session
 from ducklake_core.catalog.urls import CatalogUrl
 from ducklake_core.errors import (
     CatalogError,
+    CatalogForbidden,
     CatalogUnavailable,
     CommitOutcomeUnknown,
     ContentionError,
@@ -56,6 +57,7 @@ class Database:
         self.use(version)
         # What a session may raise: some statements go through SQLAlchemy, some straight to the driver.
         self._errors = (SQLAlchemyError, self.dialect.errors.raised)
+        self._was_let_in = False
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
@@ -137,7 +139,7 @@ class Database:
         except self._errors as error:
             if checks_version and self.dialect.errors.is_other_layout(error):
                 self._refuse_other_format(error)
-            found = self._named(error, act)
+            found = self._unless_standby(self._named(error, act), error)
             if was_idle and isinstance(found, CatalogUnavailable):
                 found.facts["was_idle"] = True
             raise found from error
@@ -170,6 +172,18 @@ class Database:
         meaning = self.dialect.errors.meaning(driver_error(error), when_connecting=when_connecting)
         return named(error, meaning, act, self.url.shown)
 
+    def _unless_standby(self, found: DuckLakeError, error: BaseException) -> DuckLakeError:
+        """Return the error; of a write that a standby refused, one that is waited for: it may become the primary."""
+        meaning = self.dialect.errors.meaning(driver_error(error))
+        if meaning.fault is not Fault.READ_ONLY or self.dialect.is_standby is None:
+            return found
+        try:
+            with self.read(checks_version=False) as session:
+                [[is_standby]] = session.query(text(self.dialect.is_standby))
+        except (CatalogUnavailable, CatalogError):
+            return found  # the first error is the one to be seen
+        return CatalogUnavailable(f"{found.message}: it is a standby", **found.facts) if is_standby else found
+
     def _refuse_other_format(self, error: BaseException) -> None:
         """Raise UnsupportedFormatVersion, or ContentionError, if that is why the database does not know what was asked.
 
@@ -196,9 +210,27 @@ class Database:
             connection.close()
 
     def _connect_anew(self) -> Connection:
+        self._use_new_password()
         try:
             if self.dialect.is_file:  # it is opened at once
                 return self.engine.connect()
-            return connect(self.engine, self.patience, self.url.shown)
+            connection = connect(self.engine, self.patience, self.url.shown)
         except self._errors as error:
-            raise self._named(error, "connect to", when_connecting=True) from error
+            raise self._refusal(self._named(error, "connect to", when_connecting=True)) from error
+        self._was_let_in = True
+        return connection
+
+    def _use_new_password(self) -> None:
+        """Read the file again that the address names for its password: somebody may have changed it since."""
+        found = self.url.reread()
+        if found != self.url:
+            self.url = found
+            engine: Engine | None = self.__dict__.pop("engine", None)
+            if engine is not None:
+                engine.dispose()  # connections that are in use stay
+
+    def _refusal(self, found: DuckLakeError) -> DuckLakeError:
+        """Return the error of a refused connection. Who was let in before waits: a password may be half changed."""
+        if self._was_let_in and isinstance(found, CatalogForbidden):
+            return CatalogUnavailable(found.message, **found.facts)
+        return found

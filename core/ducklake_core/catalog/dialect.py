@@ -51,6 +51,8 @@ class CatalogDialect:
     # The snapshots that were committed after an open transaction of another session began, or may have been, newest
     # first; None: nobody can commit beside one.
     unseen_snapshots: Callable[[Table], Select[Any]] | None = None  # Any: see above
+    # SQL that tells whether a server that lets nobody write follows another one now, and may take its place.
+    is_standby: str | None = None
 
     def is_stale_assumption(self, error: BaseException) -> bool:
         """Tell whether a commit has failed because the head is another than was assumed."""

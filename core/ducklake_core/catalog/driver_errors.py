@@ -32,6 +32,7 @@ class Fault(Enum):
     CONTENTION = auto()  # another has written the same: the same may go well at once, on what is there now
     NOT_LET_IN = auto()
     FORBIDDEN = auto()
+    READ_ONLY = auto()  # nobody may write there: a standby, until it is the primary, or a setting
     WRONG_ADDRESS = auto()
     LIMIT = auto()
     MISSING = auto()
@@ -90,7 +91,7 @@ def named(error: BaseException, meaning: Meaning, act: str, catalog: str) -> Duc
             return CatalogUnavailable(f"cannot {act} {found}{helps}", **facts)
         case Fault.CONTENTION:
             return ContentionError(f"another has changed {found}; retries are exhausted", **facts)
-        case Fault.FORBIDDEN:
+        case Fault.FORBIDDEN | Fault.READ_ONLY:
             return CatalogForbidden(f"may not {act} {found}{helps}", **facts)
         case fault:
             return _TERMINAL[fault](f"cannot {act} {found}{helps}", **facts)

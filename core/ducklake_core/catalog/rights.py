@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
@@ -17,14 +18,25 @@ from ducklake_core.catalog.session import Statement
 from ducklake_core.catalog.stored_tables import table_exists
 from ducklake_core.errors import CatalogForbidden
 
+# What a sink does to tables of the catalog beside inserts; deploy/postgres/roles.sql grants it.
+SINK_UPDATES = frozenset(
+    f"ducklake_{name}"
+    for name in ("metadata", "table_stats", "table_column_stats", "column", "data_file", "delete_file")
+) | {"ducklake_streaming_epochs", "ducklake_streaming_consumers"}
+SINK_DELETES = frozenset({"ducklake_inlined_data_tables", "ducklake_delete_file"})
 
-def check_rights(database: Database) -> None:
-    """Raise CatalogForbidden where a table of the catalog cannot be written to, or none be made."""
+
+def check_rights(database: Database, *, maintains: bool = False) -> None:
+    """Raise CatalogForbidden where a sink may not write to a table of the catalog, or make none.
+
+    `maintains`: also where maintenance may not.
+    """
     ledger = ledger_tables(database.url.metadata_schema, database.dialect.values)
     with database.write("write to") as session:
         own = [table for table in (ledger.epochs, ledger.consumers) if table_exists(session, table.name)]
         tables = [*database.tables.metadata.tables.values(), *own]
-        session.run([_probe(database), *(one for table in tables for one in _writes(table))])
+        writes = [one for table in tables for one in _writes(table, maintains=maintains)]
+        session.run([_probe(database), *writes])
 
 
 def check_can_create(database: Database, data_path: str, now: datetime) -> None:
@@ -52,11 +64,11 @@ def _probe(database: Database) -> Statement:
     return Statement(CreateTable(table))
 
 
-def _writes(table: Table) -> list[Statement]:
-    """Return what asks for the right to write a table, and writes nothing."""
+def _writes(table: Table, *, maintains: bool) -> Iterator[Statement]:
+    """Yield what asks for the rights to write a table, and writes nothing."""
     first = next(iter(table.columns))
-    return [
-        Statement(insert(table).from_select([first.name], select(first).where(false()))),
-        Statement(update(table).values({first.name: first}).where(false())),
-        Statement(delete(table).where(false())),
-    ]
+    yield Statement(insert(table).from_select([first.name], select(first).where(false())))
+    if table.name in SINK_UPDATES:
+        yield Statement(update(table).values({first.name: first}).where(false()))
+    if maintains or table.name in SINK_DELETES:
+        yield Statement(delete(table).where(false()))

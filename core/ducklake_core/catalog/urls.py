@@ -5,7 +5,7 @@ A secret in a URL never reaches a message: use `CatalogUrl.shown`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError
 from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.catalog.dialects import dialect_named
 from ducklake_core.errors import InvalidInput
+from ducklake_core.references import ReferencedText, resolve
 
 _HELP = (
     "use 'sqlite:///lake.sqlite', 'postgresql://user@host/database', 'ducklake:sqlite:lake.sqlite' "
@@ -26,10 +27,14 @@ _HELP = (
 
 @dataclass(frozen=True)
 class CatalogUrl:
-    """A catalog database, and the database schema that holds the catalog's tables (None: the default one)."""
+    """A catalog database, and the database schema that holds the catalog's tables (None: the default one).
+
+    `source` is the address with a reference to a file in place of a password, where it was given so.
+    """
 
     url: URL
     metadata_schema: str | None = None
+    source: str | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def shown(self) -> str:
@@ -46,7 +51,18 @@ class CatalogUrl:
         if metadata_schema is not None and not dialect.has_schemas:
             database = dialect.inlined_rules.database
             raise InvalidInput(f"metadata_schema is for PostgreSQL catalogs only: a {database} catalog has no schemas")
-        return cls(dialect.checked_url(url), metadata_schema)
+        source = text.portable if isinstance(text, ReferencedText) and "${file:" in text.portable else None
+        return cls(dialect.checked_url(url), metadata_schema, source)
+
+    def reread(self) -> CatalogUrl:
+        """Return the address as the files have it now that it refers to; as it was, where one cannot be read."""
+        if self.source is None:
+            return self
+        try:
+            found = CatalogUrl.parse(resolve(self.source), self.metadata_schema)
+        except InvalidInput:
+            return self  # a file that is just being replaced, or an executor that has none
+        return replace(found, source=self.source)
 
 
 def address_in(text: str, folder: Path) -> str:

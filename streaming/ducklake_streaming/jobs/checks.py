@@ -63,7 +63,7 @@ def _checks(loaded: LoadedJob) -> Iterator[tuple[str, Check]]:
     yield "file", lambda: f"{loaded.path}: {len(job.pipeline)} pipeline{'s' if len(job.pipeline) > 1 else ''}"
     yield "java", lambda: f"Java {require_java()}"
     yield "jars", partial(check_connector, job)
-    yield "catalog", partial(_catalog, job.catalog)
+    yield "catalog", partial(_catalog, job.catalog, maintains=job.maintenance is not None)
     yield "data path", partial(_data_path, job.catalog)
     if job.tracing is not None:
         yield "tracing", lambda: f"OpenTelemetry {require_sdk()}"
@@ -95,12 +95,12 @@ def _open(catalog: CatalogSettings) -> Lake:
     return open_job_lake(catalog, WAIT_SECONDS, NO_RECORDER)
 
 
-def _catalog(catalog: CatalogSettings) -> str:
+def _catalog(catalog: CatalogSettings, *, maintains: bool) -> str:
     """See that the lake is there, of a format that we write, and that we may; or that it can be made."""
     shown = shown_catalog(catalog.url)
     try:
         with _open(catalog) as lake:
-            lake.check_rights()
+            lake.check_rights(maintains=maintains)
             return f"{shown}: format {lake.database.version.text}, may be written to"
     except NoLakeFound:
         if catalog.data_path is None:

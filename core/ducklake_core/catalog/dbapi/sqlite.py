@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
+from ducklake_core.catalog.dbapi.file_system import warn_of_network
 from ducklake_core.catalog.dbapi.inlined import DbapiInlinedStore
 from ducklake_core.catalog.dbapi.session import DbapiSession
 from ducklake_core.catalog.dbapi.sqlite_errors import SQLITE_ERRORS
@@ -112,6 +113,7 @@ def checked_url(url: URL) -> URL:
 
 
 def _open_engine(url: URL, lock_seconds: float, connect_seconds: float) -> Engine:  # noqa: ARG001 # a file is opened at once
+    warn_of_network(Path(url.database or ""))
     return create_engine(
         url,
         connect_args={

@@ -41,7 +41,9 @@ _WITHOUT_CODE = {
     re.compile(
         r"definition of service .* not found|could not parse network address|invalid port number"
     ): WRONG_PARAMETER,
-    re.compile(r"SSL was required|root certificate file|certificate verify failed"): WRONG_PARAMETER,
+    re.compile(
+        r"SSL was required|root certificate file|certificate verify failed|does not match host name"
+    ): WRONG_PARAMETER,
     re.compile(r"authentication method requirement|channel binding required"): WRONG_PARAMETER,
 }
 

@@ -94,4 +94,5 @@ POSTGRES = CatalogDialect(
     inlined_rules=POSTGRES_RULES,
     inlined=PostgresInlinedStore(),
     unseen_snapshots=unseen_snapshots,
+    is_standby="SELECT pg_is_in_recovery()",
 )

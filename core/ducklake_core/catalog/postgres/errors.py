@@ -14,10 +14,10 @@ import psycopg
 
 from ducklake_core.catalog.driver_errors import DriverErrors, Fault, Meaning, driver_error, longest_match
 from ducklake_core.catalog.postgres.connections import refusal_code
+from ducklake_core.catalog.postgres.grants import grant_that_helps
 
-_PRIVILEGES = (
-    "a reader needs SELECT on all its tables, a writer and a stream with a consumerId need INSERT, UPDATE, DELETE and "
-    "CREATE, too"
+_READ_ONLY = (
+    "the server or the database lets nobody write: connect to the primary, or see default_transaction_read_only"
 )
 _LOGIN = (
     "check the user, the password (in the URL, PGPASSWORD or the file PGPASSFILE) and what the server's pg_hba.conf "
@@ -31,14 +31,14 @@ SQLSTATES: Mapping[str, Meaning] = {
     "08001": Meaning(Fault.WRONG_ADDRESS, _PARAMETERS),  # no server sends it: see `connections`
     "22003": Meaning(Fault.INVALID, "give a number that fits"),
     "23505": Meaning(Fault.CONTENTION),  # the snapshot's primary key is the lake-wide commit lock
-    "25006": Meaning(Fault.FORBIDDEN, _PRIVILEGES),  # a server that only reads
+    "25006": Meaning(Fault.READ_ONLY, _READ_ONLY),
     "25P03": Meaning(Fault.AWAY),  # the server has ended a transaction that was idle for too long
     "25P04": Meaning(Fault.AWAY),  # … or that took too long
     "28": Meaning(Fault.NOT_LET_IN, _LOGIN),
     "3D": Meaning(Fault.WRONG_ADDRESS, "create the database, or correct its name in the catalog's URL"),
     "3F": Meaning(Fault.MISSING),  # a schema
     "40": Meaning(Fault.CONTENTION),  # a row that another commit has changed; of two that wait for each other, one
-    "42501": Meaning(Fault.FORBIDDEN, _PRIVILEGES),
+    "42501": Meaning(Fault.FORBIDDEN),
     "42710": Meaning(Fault.CONTENTION),  # of two that create a table at once, one finds the other's type
     "42P01": Meaning(Fault.MISSING),
     "42P06": Meaning(Fault.CONTENTION),  # as 42710, of schemas
@@ -66,7 +66,9 @@ def meaning_of(error: Exception) -> Meaning:
     """Return what an error of psycopg means."""
     code = cast("psycopg.Error", error).sqlstate
     if code is not None:
-        return replace(longest_match(SQLSTATES, code), sqlstate=code)
+        meaning = longest_match(SQLSTATES, code)
+        helps = grant_that_helps(cast("psycopg.Error", error)) if meaning.fault is Fault.FORBIDDEN else meaning.helps
+        return replace(meaning, helps=helps, sqlstate=code)
     # The client's own: a connection that is lost has no code.
     is_lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
     return Meaning(Fault.AWAY if is_lost else Fault.REFUSED)

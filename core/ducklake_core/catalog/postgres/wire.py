@@ -154,10 +154,16 @@ class Wire:
         for owner, result in zip(owners, results, strict=True):
             if result.status == _ERROR:
                 self._names = known
-                raise error_from_result(result, self._driver.info.encoding)
+                raise self._error(result, [*commands, *more][owner])
             if result.status == _ROWS:
                 found[owner].append(result)
         return found
+
+    def _error(self, result: pq.abc.PGresult, command: Command) -> psycopg.Error:
+        """Return the server's error, with the statement, which has no values, as a note: it does not name it."""
+        error = error_from_result(result, self._driver.info.encoding)
+        error.add_note(_compile(command[0]).sql.decode())
+        return error
 
     def _forget_prepared(self) -> None:
         """Forget ours only: if this is a pooler after all, others have theirs on the same connection."""
