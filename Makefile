@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-read bench-upsert bench-flush test-postgres-versions test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
+.PHONY: help demo test kafka-jars test-s3-spark test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-read bench-upsert bench-flush test-postgres-versions test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test: $(ENVIRONMENT) kafka-jars ## run every test, with real PostgreSQL, Kafka, 
 kafka-jars: $(ENVIRONMENT) ## fetch Kafka and a schema registry into ~/.cache, once; tests that need them are skipped without
 	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector schema-registry >/dev/null \
 		|| echo 'tests with Kafka or a schema registry will be skipped' >&2
+
+test-s3-spark: $(ENVIRONMENT) ## run the tests of Spark's own way to S3: checkpoints and scans by hadoop-aws (fetches 690 MB once)
+	@jars=$$($(BIN)/python -m ducklake_streaming.demo.maven hadoop-aws) && java_home=$$(scripts/java.sh) \
+		&& HADOOP_AWS_JARS="$$jars" JAVA_HOME=$$java_home $(BIN)/pytest tests/storage/test_s3_spark.py $(ARGS)
 
 test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
 	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)

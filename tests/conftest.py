@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.fixtures.oracle",
     "tests.fixtures.pairs",
     "tests.fixtures.sinks",
+    "tests.fixtures.s3",
     "tests.fixtures.spark",
     "tests.fixtures.drivers",
     "tests.fixtures.ingests",

@@ -22,6 +22,22 @@ class FileNotRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StorageRetried(Event):
+    """An object store was busy or away, and is asked again after a pause. Nothing is lost: the batch waits.
+
+    To do: nothing for a few of them. If they go on, look at the store; if it throttles (`SLOW_DOWN`), write fewer and
+    larger files: see [keep data on S3](object-storage.md#when-the-store-is-busy-or-away).
+    """
+
+    line = "storage_retried"
+    level = logging.WARNING
+    path: str
+    attempt: int
+    pause_seconds: float
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class FileNotClosed(Event):
     """A file of a flush that failed could not be closed; the flush's own error says why it failed.
 

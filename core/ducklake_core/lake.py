@@ -33,6 +33,7 @@ from ducklake_core.errors import InvalidInput, ObjectNotFound, TerminalError
 from ducklake_core.feed.table_feed import TableFeed
 from ducklake_core.feed.task import FeedMode
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.storage_options import StorageOptions
 from ducklake_core.flush import DEFAULT_MEMORY_BYTES
 from ducklake_core.flush_all import flush_all, flush_one
 from ducklake_core.keyed_changes import LakeKeyedChanges
@@ -48,6 +49,7 @@ from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patie
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
+from ducklake_core.storage_settings import StorageSettings, storage_options
 from ducklake_core.transaction import Transaction
 
 
@@ -66,12 +68,13 @@ class Lake(DefinitionCommits, LakeKeyedChanges, MaintenanceCalls, Overview, Prog
         data_path: str,
         recorder: Recorder = LOG_RECORDER,
         clock: Clock = SYSTEM_CLOCK,
+        storage: StorageOptions | None = None,
     ) -> None:
         self.database = database
         self.recorder = Recorders(recorder)
         self.clock = clock
         self.data_path = data_path
-        self.storage = Storage.of(data_path)
+        self.storage = Storage.of(data_path, storage)
         self.committer = Committer(database, data_path, clock, self.recorder)
         self._definitions: Definitions | None = None
         self._purged_at: dict[str, datetime] = {}
@@ -86,15 +89,17 @@ class Lake(DefinitionCommits, LakeKeyedChanges, MaintenanceCalls, Overview, Prog
         catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
         recorder: Recorder = LOG_RECORDER,
         clock: Clock = SYSTEM_CLOCK,
+        storage: Mapping[str, object] | StorageSettings | None = None,
     ) -> Self:
         """Create an empty lake; its files will be under `data_path`, a directory or a URL such as `s3://bucket/lake`.
 
-        `url` is a SQLAlchemy URL or DuckDB's ATTACH string, `catalog_timeout`, `recorder` and `clock` as in `open`.
+        `url` is a SQLAlchemy URL or DuckDB's ATTACH string; the rest as in `open`.
         Raises LakeExists, or CatalogError for what is no catalog.
         """
         patience = Patience.of(catalog_timeout).told_to(recorder)
+        options = storage_options(storage)
         database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
-        return cls._of(database, lambda: create_lake(database, data_path, clock.now()), recorder, clock)
+        return cls._of(database, lambda: create_lake(database, data_path, clock.now()), recorder, clock, options)
 
     @classmethod
     def open(
@@ -107,6 +112,7 @@ class Lake(DefinitionCommits, LakeKeyedChanges, MaintenanceCalls, Overview, Prog
         catalog_timeout: CatalogTimeout = DEFAULT_TIMEOUT_SECONDS,
         recorder: Recorder = LOG_RECORDER,
         clock: Clock = SYSTEM_CLOCK,
+        storage: Mapping[str, object] | StorageSettings | None = None,
     ) -> Self:
         """Open a lake. `data_path` is checked against the lake's, or with `override_data_path` used instead of it.
 
@@ -114,21 +120,29 @@ class Lake(DefinitionCommits, LakeKeyedChanges, MaintenanceCalls, Overview, Prog
         `catalog_timeout`: for how long each method waits for a catalog that cannot be reached or is locked, such as
         '30s' or '5m', two minutes by default; then it raises `CatalogUnavailable`. 0: it does not wait.
         `recorder`: is told what happens, in place of the log: see `ducklake_core.observe`. `clock`: tells the times of
-        snapshots.
+        snapshots. `storage`: how an S3 store is reached, such as `{"endpoint": "https://…"}`; no credentials.
         Raises NoLakeFound, UnsupportedFormatVersion, DataPathMismatch, or CatalogError for what is no catalog.
         """
         patience = Patience.of(catalog_timeout).told_to(recorder)
+        options = storage_options(storage)
         database = Database(CatalogUrl.parse(url, metadata_schema), patience=patience)
         find = partial(open_lake, database, data_path, override=override_data_path)
-        lake = cls._of(database, find, recorder, clock)
+        lake = cls._of(database, find, recorder, clock, options)
         lake.names_data_path = data_path is not None
         return lake
 
     @classmethod
-    def _of(cls, database: Database, find_data_path: Callable[[], str], recorder: Recorder, clock: Clock) -> Self:
+    def _of(
+        cls,
+        database: Database,
+        find_data_path: Callable[[], str],
+        recorder: Recorder,
+        clock: Clock,
+        storage: StorageOptions,
+    ) -> Self:
         with ExitStack() as on_failure:
             on_failure.callback(database.close)  # an interrupt must leave no connection behind, either
-            lake = cls(database, find_data_path(), recorder, clock)
+            lake = cls(database, find_data_path(), recorder, clock, storage)
             on_failure.pop_all()
         return lake
 

@@ -70,6 +70,19 @@ class InvalidTextMet(SinkEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class NativeWriterUnused(SinkEvent):
+    """Large batches go to an object store by tasks of Python: Spark's own writer would rename files, a copy there.
+
+    It needs no jar, and nothing is to be done.
+    """
+
+    line = "native_writer_unused"
+    level = logging.INFO
+    repeats_by = ("storage",)
+    storage: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableOptionsNotSet(SinkEvent):
     """A table was created, and did not get its options.
 

@@ -19,9 +19,10 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
 from ducklake_core.observe import Recorder
+from ducklake_core.spec.paths import hide_password
 from ducklake_sinks.dead_letters import RECORD_COLUMN
 from ducklake_sinks.destination import Destination
-from ducklake_sinks.events import InvalidTextMet
+from ducklake_sinks.events import InvalidTextMet, NativeWriterUnused
 from ducklake_sinks.executor_python import refuse_missing_package
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.native_files import InvalidTextFound, can_write_natively, write_natively
@@ -81,6 +82,9 @@ class LargeBatch:
         return replace(self, destination=destination, schema=FrameSchema.of(destination.frame.schema))
 
     def _can_write_natively(self, key: TableKey, target: Target) -> bool:
+        if not self.storage.is_local:
+            self.recorder.record(NativeWriterUnused(hide_password(self.storage.root)))
+            return False
         return key not in self.with_invalid_text and can_write_natively(
             self.destination.frame.sparkSession, self.schema.spark, target.layout, self.storage
         )

@@ -31,6 +31,7 @@ from ducklake_core.settings import (
 from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expressions
+from ducklake_core.storage_settings import OptionalStorage
 from ducklake_sinks.change_rules import ChangeRules
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
@@ -140,6 +141,11 @@ class SinkOptions(Settings):
     )
     override_data_path: Flag = setting(
         "take `data_path` though the catalog has another one: its files were moved", default=False
+    )
+    storage: OptionalStorage = setting(
+        'how an S3 store is reached, such as `{"endpoint": "https://s3.example.com"}`: see '
+        "[keep data on S3](object-storage.md)",
+        default=None,
     )
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None)
     partition_by: Annotated[tuple[str, ...], *checked(_partitioning, _TEXTS)] = setting(

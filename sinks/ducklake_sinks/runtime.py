@@ -21,6 +21,7 @@ from ducklake_core.model import LedgerEntry
 from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
 from ducklake_core.pending import AddedCount
 from ducklake_core.retries import Patience
+from ducklake_core.storage_settings import storage_options
 from ducklake_sinks.epoch import EpochGate, EpochStart
 from ducklake_sinks.governor import FlushGovernor
 from ducklake_sinks.memory import DefinitionMemory, TableMemory
@@ -81,7 +82,8 @@ class SinkRuntime:
                 raise NoLakeFound(
                     f"{error}, or give the sink data_path='…', the place for its files: it creates the lake then"
                 ) from error
-            Storage.of(self.options.data_path).check_writable()  # before there is a lake that nobody can use
+            # Before there is a lake that nobody can use.
+            Storage.of(self.options.data_path, storage_options(self.options.storage)).check_writable()
             try:
                 return self._create(self.options.data_path)
             except LakeExists:  # another sink has created it meanwhile
@@ -97,6 +99,7 @@ class SinkRuntime:
             self.options.catalog,
             data_path,
             metadata_schema=self.options.metadata_schema,
+            storage=self.options.storage,
             catalog_timeout=Patience.of(self.options.catalog_timeout, self._is_stopping),
             recorder=self.recorder,
         )
@@ -186,6 +189,7 @@ def open_lake(options: SinkOptions, is_stopped: Callable[[], bool], recorder: Re
         data_path=options.data_path,
         override_data_path=options.override_data_path,
         metadata_schema=options.metadata_schema,
+        storage=options.storage,
         catalog_timeout=Patience.of(options.catalog_timeout, is_stopped),
         recorder=recorder,
     )

@@ -15,6 +15,7 @@ from ducklake_core import CommitResult
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SortKey
 from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
+from ducklake_core.storage_settings import StorageSettings
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.modes.append import ReplaceMode
 from ducklake_sinks.modes.replay import ReplayMode
@@ -47,6 +48,7 @@ class DuckLakeSink:
         stream: str | None = None,
         data_path: str | None = None,
         override_data_path: bool = False,
+        storage: Mapping[str, object] | StorageSettings | None = None,
         metadata_schema: str | None = None,
         partition_by: Sequence[str] | str = (),
         sorted_by: Sequence[str | SortKey] | str = (),

@@ -57,4 +57,4 @@ class ChangeReader(DataSourceReader):
             return []
         request = FeedRequest(feed.table_at(end), columns, span, source.mode, accept_loss=not options.fail_on_data_loss)
         task = feed.list_changes(request, log_loss).task
-        return [FeedPartition(source.lake.data_path, part, options.change_types) for part in share_out(task)]
+        return [FeedPartition(source.lake.storage, part, options.change_types) for part in share_out(task)]

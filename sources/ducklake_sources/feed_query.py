@@ -244,7 +244,7 @@ class FeedQuery:
             return []
         task = self._state(end, last) if start.is_initial else self._changes(start, end, last or head)
         kinds = self._options.change_types if self._options.read_change_feed else None
-        return [FeedPartition(self._source.lake.data_path, part, kinds) for part in share_out(task)]
+        return [FeedPartition(self._source.lake.storage, part, kinds) for part in share_out(task)]
 
     def _state(self, end: FeedOffset, last: Snapshot | None) -> ChangeTask:
         """Return the table itself. Its snapshot must not expire until it was read: the consumer says so."""

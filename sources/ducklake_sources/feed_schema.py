@@ -79,7 +79,7 @@ def _tracked(source: SourceFeed, last: SnapshotId) -> SnapshotId:
     location, table = source.options.schema_tracking_location, source.table
     if location is None:
         return last
-    tracking = SchemaTracking.of(location)
+    tracking = SchemaTracking.of(location, source.lake.storage.options)
     recorded = tracking.last(table)
     if recorded is None:
         start = source.start()
@@ -135,7 +135,7 @@ def record_next_columns(source: SourceFeed, columns: FeedColumns, read: Snapshot
     location = source.options.schema_tracking_location
     change = next_columns_change(source, columns)
     if location is not None and change is not None and change.last_before == read:
-        SchemaTracking.of(location).record(source.table, change.since)
+        SchemaTracking.of(location, source.lake.storage.options).record(source.table, change.since)
 
 
 def last_before_change(source: SourceFeed, columns: FeedColumns, start: SnapshotId, end: SnapshotId) -> SnapshotId:
@@ -156,7 +156,7 @@ def columns_changed_error(source: SourceFeed, change: ColumnsChange, read: Snaps
     location = source.options.schema_tracking_location
     remedy = "restart the query to go on with the new columns"
     if location is not None:
-        SchemaTracking.of(location).record(source.table, change.since)
+        SchemaTracking.of(location, source.lake.storage.options).record(source.table, change.since)
         remedy = f"they are recorded in '{location}': restart the query to go on with them"
     elif any(one.is_breaking for one in change.changes):
         remedy = (

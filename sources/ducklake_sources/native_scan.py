@@ -7,7 +7,7 @@ are taken out by an anti-join on their positions; inlined rows are added from th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -32,6 +32,7 @@ from ducklake_core.read.listing import Listing, list_table
 from ducklake_core.read.request import RowRequest
 from ducklake_core.read.rows import read_rows
 from ducklake_core.spec.names import fold
+from ducklake_core.spec.paths import hadoop_storage
 from ducklake_core.spec.types import arrow_schema
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
 
@@ -68,13 +69,14 @@ def native_table(
     versionAsOf: int | None = None,  # noqa: N803 # as the option of format("ducklake") is called
     columns: Sequence[str] | None = None,
     metadataSchema: str | None = None,  # noqa: N803 # see above
+    storage: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Return a table at a snapshot, by default the newest, as a scan of Spark's own, which pushes filters down.
 
     Raises InvalidInput that names what Spark's scan cannot do (some types and promotions, defaults of added columns,
     files with name mappings, keys, or rows of later snapshots): read such a table with `format("ducklake")`.
     """
-    with Lake.open(catalog, metadata_schema=metadataSchema) as lake:
+    with Lake.open(catalog, metadata_schema=metadataSchema, storage=storage) as lake:
         found = lake.table(table, versionAsOf)
         version, snapshot = found.version, found.snapshot.snapshot_id
         chosen = version.columns if columns is None else tuple(find_column(version, [name]) for name in columns)
@@ -188,7 +190,7 @@ def _scans(
     for (names, has_deletes), files in groups.items():
         named = list(zip(names, spark_schema(columns).fields, strict=True))
         present = T.StructType([T.StructField(name, field.dataType) for name, field in named if name is not None])
-        scan = spark.read.options(**_OPTIONS).schema(present).parquet(*(file.path for file in files))
+        scan = spark.read.options(**_OPTIONS).schema(present).parquet(*(hadoop_storage(file.path) for file in files))
         if has_deletes:
             scan = _without_deleted(scan, spark.createDataFrame(_deleted(storage, files, snapshot)))
         yield scan.select([_picked(name, field) for name, field in named])

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict
+from pydantic import BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from ducklake_core.errors import InvalidInput
@@ -29,6 +29,7 @@ from ducklake_core.settings import (
     shown_catalog,
 )
 from ducklake_core.spec.names import nearest_name
+from ducklake_core.storage_settings import StorageSettings
 from ducklake_sources.option_values import (
     Start,
     parse_catalog,
@@ -37,6 +38,7 @@ from ducklake_sources.option_values import (
     parse_count,
     parse_flag,
     parse_start,
+    parse_storage,
     parse_timestamp,
     parse_version,
 )
@@ -68,6 +70,12 @@ class SourceOptions(Settings):
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None, shown="none")
     data_path: OptionalText = setting(
         "where the lake keeps its files, if you want that checked", default=None, shown="none"
+    )
+    storage: Annotated[StorageSettings | None, BeforeValidator(parse_storage)] = setting(
+        "how an S3 store is reached, such as `endpoint=https://s3.example.com, region=eu-1`: see "
+        "[keep data on S3](object-storage.md)",
+        default=None,
+        shown="none",
     )
     override_data_path: Flag = setting(
         "take `dataPath` though the catalog has another one: its files were moved", default=False, shown="`false`"

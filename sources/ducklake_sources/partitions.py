@@ -30,7 +30,7 @@ CHANGE_COLUMNS = (
 class FeedPartition(InputPartition):
     """Some changes. `kinds` None: the rows alone, without what tells of the change."""
 
-    root: str = field(repr=False)  # a URL may have a password
+    storage: Storage
     task: ChangeTask = field(repr=False)  # files may have keys
     kinds: frozenset[ChangeType] | None
 
@@ -57,7 +57,7 @@ def read_partition(partition: FeedPartition) -> Iterator[pa.RecordBatch]:
     wanted = pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
     is_all = kinds == frozenset(ChangeType)
     try:
-        for record_batch in read_changes(Storage.of(partition.root), task):
+        for record_batch in read_changes(partition.storage, task):
             rows = record_batch
             if not is_all:
                 rows = rows.filter(pc.is_in(rows.column(len(task.columns)), wanted))

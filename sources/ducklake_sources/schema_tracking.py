@@ -13,6 +13,7 @@ from uuid import UUID
 
 from ducklake_core.errors import OffsetMismatch
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.storage_options import StorageOptions
 from ducklake_core.model import SnapshotId, TableVersion
 
 
@@ -24,8 +25,8 @@ class SchemaTracking:
     directory: str
 
     @classmethod
-    def of(cls, location: str) -> Self:
-        return cls(Storage.of(location), location.rstrip("/") + "/")
+    def of(cls, location: str, options: StorageOptions | None = None) -> Self:
+        return cls(Storage.of(location, options), location.rstrip("/") + "/")
 
     def last(self, table: TableVersion) -> SnapshotId | None:
         """Return the snapshot whose columns count, None when nothing is recorded."""

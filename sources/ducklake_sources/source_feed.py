@@ -27,6 +27,7 @@ def open_lake(options: SourceOptions) -> Lake:
         data_path=None if options.data_path is None else resolve(options.data_path),
         override_data_path=options.override_data_path,
         catalog_timeout=options.catalog_timeout,
+        storage=options.storage,
     )
 
 

@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 from ducklake_core.maintenance.doctor.kinds import KINDS
 from ducklake_core.settings import Settings, shown_default
+from ducklake_core.storage_settings import StorageSettings
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.options import SinkOptions
 from ducklake_sources.options import FOR_CHANGES_ONLY, FOR_TABLES_ONLY, SourceOptions
@@ -41,6 +42,7 @@ TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("write-a-stream.md", "threshold", FlushPolicy, frozenset()),
     ("change-feed.md", "option", SourceOptions, FOR_TABLES_ONLY),
     ("read-tables.md", "option", SourceOptions, FOR_CHANGES_ONLY),
+    ("object-storage.md", "setting", StorageSettings, frozenset()),
     ("jobs.md", "`[catalog]`", CatalogSettings, frozenset()),
     ("jobs.md", "`[spark]`", SparkSettings, frozenset()),
     ("jobs.md", "`[job]`", JobOptions, frozenset()),

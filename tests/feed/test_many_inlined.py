@@ -143,7 +143,7 @@ def test_tasks_of_files_notice_a_flush_when_they_need_the_inlined_halves_of_upda
 
 def test_partition_names_the_table_when_rows_have_moved_and_shows_no_address(lake: Lake, catalog: Catalog) -> None:
     task = next(task for task in shared(listed(lake, FeedMode.CHANGES, LIMITS)) if task.inlined)
-    partition = FeedPartition(lake.data_path, task, frozenset(ChangeType))
+    partition = FeedPartition(lake.storage, task, frozenset(ChangeType))
     assert catalog.url.split("://")[1] not in f"{partition!r} {task!r}"
     assert next(PartitionReader().read(partition)).num_rows
 

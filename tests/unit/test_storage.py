@@ -81,7 +81,7 @@ def test_root_that_takes_no_file_is_refused_with_what_helps(tmp_path: Path) -> N
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n", "S3A"])
 def test_hadoops_names_of_s3_are_understood(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str]] = []  # in place of the network
-    monkeypatch.setattr("ducklake_core.files.storage._filesystem", lambda *names: asked.append(names))
+    monkeypatch.setattr("ducklake_core.files.storage.open_filesystem", lambda *names: asked.append(names[:2]))
 
     storage = Storage.of(f"{scheme}://bucket/lake/")
 

@@ -1,32 +1,38 @@
 """Where files are kept: a local directory, or any filesystem that pyarrow or fsspec reach by URL.
 
-Runs on driver and executors. A `Storage` is only its URL: it pickles, and each process opens its own connection.
-Paths given to its methods are full ones, as the catalog composes them.
+Runs on driver and executors. A `Storage` is its URL and how that is reached, without credentials: it pickles, and each
+process opens its own connection. Paths given to its methods are full ones, as the catalog composes them.
+What an object store is too busy for is asked again (`storage_retries`); nothing but `walk`, `files_in` and a look for
+what is not there lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from ducklake_core.errors import InvalidInput, UnreadableFile, UnwritableFile
+from ducklake_core.errors import UnreadableFile, UnwritableFile
 from ducklake_core.file_events import FileNotRemoved
+from ducklake_core.files.filesystems import open_filesystem, with_os_errors
+from ducklake_core.files.refused_storage import told_reason
+from ducklake_core.files.storage_options import NO_OPTIONS, StorageOptions
+from ducklake_core.files.storage_retries import STORAGE_PATIENCE
+from ducklake_core.files.upload import send, spool
 from ducklake_core.observe import LOG_RECORDER
 from ducklake_core.spec.paths import hide_password, same_storage
 
-# What pyarrow reaches by itself; everything else is asked of fsspec.
-_NATIVE = ("s3", "gs", "gcs", "hdfs", "abfs", "abfss")
+Result = TypeVar("Result")
+_WHOLE_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +49,43 @@ class Storage:
     """The filesystem that holds `root`. Build it with `of`."""
 
     root: str
+    options: StorageOptions = NO_OPTIONS
 
     def __repr__(self) -> str:
         return f"Storage({hide_password(self.root)!r})"
 
     @classmethod
-    def of(cls, path_or_url: str) -> Self:
-        """Return the storage of a path; raise InvalidInput when nothing can open its URL."""
-        _filesystem(_scheme(path_or_url), urlsplit(path_or_url).netloc)
-        return cls(path_or_url)
+    def of(cls, path_or_url: str, options: StorageOptions | None = None) -> Self:
+        """Return the storage of a path; raise InvalidInput when nothing can open its URL.
+
+        What the options leave open, the environment of this process says: executors need no variables for it.
+        """
+        is_remote = _scheme(path_or_url) not in ("", "file")
+        options = (options or NO_OPTIONS).with_environment() if is_remote else NO_OPTIONS
+        open_filesystem(_scheme(path_or_url), urlsplit(path_or_url).netloc, options)
+        return cls(path_or_url, options)
 
     @contextmanager
     def open_input(self, path: str) -> Iterator[pa.NativeFile]:
-        """Open a file for random reads; raise UnreadableFile when it cannot be opened."""
+        """Open a file for random reads; raise UnreadableFile when it cannot be opened.
+
+        A small one of an object store is fetched as a whole: one request, which can be made again.
+        """
         try:
-            source = self._filesystem.open_input_file(self._key(path))
+            source = self._asked(path, lambda: self._filesystem.open_input_file(self._key(path)))
+            source = source if self.is_local else self._fetched(path, source)
         except (OSError, ValueError) as error:
             raise _unreadable(path, error) from error
         with source:
             yield source
+
+    def _fetched(self, path: str, source: pa.NativeFile) -> pa.NativeFile:
+        """Return what is read of a remote file: all of a small one at once, a larger one bit by bit."""
+        with source:
+            if source.size() <= _WHOLE_BYTES:
+                return pa.BufferReader(self._asked(path, lambda: _read_whole(source)))
+        patient = open_filesystem(_scheme(self.root), urlsplit(self.root).netloc, self.options, for_reads=True)
+        return self._asked(path, lambda: patient.open_input_file(self._key(path)))
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
@@ -69,19 +93,46 @@ class Storage:
 
         Raises UnwritableFile when the storage does not take it.
         """
+        write = self._write_here if self.is_local else self._write_there
+        try:
+            with write(path) as sink:
+                yield sink
+        except OSError as error:
+            raise UnwritableFile(f"cannot write file '{hide_password(path)}': {error}", path=path) from error
+
+    @contextmanager
+    def _write_here(self, path: str) -> Iterator[pa.NativeFile]:
         key, is_open = self._key(path), False
         try:
-            if isinstance(self._filesystem, pafs.LocalFileSystem):
-                self._filesystem.create_dir(str(PurePosixPath(key).parent))
+            self._filesystem.create_dir(str(PurePosixPath(key).parent))
             with self._filesystem.open_output_stream(key) as sink:
                 is_open = True
                 yield sink
-        except BaseException as error:  # an interrupt must leave no file behind, either
+        except BaseException:  # an interrupt must leave no file behind, either
             if is_open:
                 self.remove_quietly(path)
-            if isinstance(error, OSError):
-                raise UnwritableFile(f"cannot write file '{hide_password(path)}': {error}", path=path) from error
             raise
+
+    @contextmanager
+    def _write_there(self, path: str) -> Iterator[pa.NativeFile]:
+        """Keep the file until it is whole, then send it: a block that fails has sent nothing."""
+        with spool() as whole:
+            sink = pa.PythonFile(whole, mode="w")
+            yield sink
+            sink.flush()
+            with ExitStack() as on_failure:
+                on_failure.callback(self._discard, path)
+                self._asked(path, partial(send, self._filesystem, self._key(path), whole))
+                on_failure.pop_all()
+
+    def _discard(self, path: str) -> None:
+        """Delete what may be there of a file that could not be sent; the store was waited for already."""
+        try:
+            with_os_errors(partial(self._filesystem.delete_file, self._key(path)))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            LOG_RECORDER.record(FileNotRemoved(hide_password(path), error))
 
     def exists(self, path: str) -> bool:
         return bool(self._info(path).type == pafs.FileType.File)
@@ -126,7 +177,8 @@ class Storage:
 
     def _listed(self, key: str, shown: str) -> list[pafs.FileInfo]:
         try:
-            found = self._filesystem.get_file_info(pafs.FileSelector(key, allow_not_found=True))
+            selector = pafs.FileSelector(key, allow_not_found=True)
+            found = self._asked(shown, lambda: self._filesystem.get_file_info(selector))
         except OSError as error:
             raise _unreadable(shown, error) from error
         return sorted(found, key=lambda info: info.path)
@@ -146,7 +198,7 @@ class Storage:
     def remove(self, path: str) -> None:
         """Delete a file; raise UnreadableFile when that fails."""
         try:
-            self._filesystem.delete_file(self._key(path))
+            self._asked(path, lambda: self._filesystem.delete_file(self._key(path)))
         except OSError as error:
             raise _unreadable(path, error) from error
 
@@ -177,12 +229,16 @@ class Storage:
             with self.open_output(path) as sink:
                 sink.write(b"may be removed")
         except UnwritableFile as error:
-            raise unwritable_root(self.root, error.__cause__ or error) from error
+            cause = error.__cause__ or error
+            raise unwritable_root(self.root, told_reason(self.root, cause)) from error
         self.remove_quietly(path)
 
     @property
     def _filesystem(self) -> pafs.FileSystem:
-        return _filesystem(_scheme(self.root), urlsplit(self.root).netloc)
+        return open_filesystem(_scheme(self.root), urlsplit(self.root).netloc, self.options)
+
+    def _asked(self, path: str, act: Callable[[], Result]) -> Result:
+        return act() if self.is_local else STORAGE_PATIENCE.run(partial(with_os_errors, act), path)
 
     def _key(self, path: str) -> str:
         """Return the path in the filesystem's own terms: without the scheme of a URL."""
@@ -191,7 +247,7 @@ class Storage:
 
     def _info(self, path: str) -> pafs.FileInfo:
         try:
-            return self._filesystem.get_file_info(self._key(path))
+            return self._asked(path, lambda: self._filesystem.get_file_info(self._key(path)))
         except OSError as error:
             raise _unreadable(path, error) from error
 
@@ -202,18 +258,9 @@ def _scheme(path_or_url: str) -> str:
     return scheme.lower() if separator else ""
 
 
-@cache
-def _filesystem(scheme: str, authority: str) -> pafs.FileSystem:
-    """Open a filesystem once per process. Credentials come from the environment, never from the catalog."""
-    if scheme in ("", "file"):
-        return pafs.LocalFileSystem()
-    try:
-        if scheme in _NATIVE:
-            return pafs.FileSystem.from_uri(f"{scheme}://{authority}")[0]
-        return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme)))
-    except (ImportError, ValueError, OSError, pa.ArrowException) as error:
-        where = hide_password(f"{scheme}://{authority}")
-        raise InvalidInput(f"cannot open storage '{where}': {error}", url=scheme) from error
+def _read_whole(source: pa.NativeFile) -> pa.Buffer:
+    source.seek(0)
+    return source.read_buffer()
 
 
 def unwritable_root(root: str, reason: object) -> UnwritableFile:

@@ -34,6 +34,12 @@ def same_storage(path_or_url: str) -> str:
     return f"{_OTHER_NAMES.get(scheme.lower(), scheme)}{separator}{rest}"
 
 
+def hadoop_storage(path_or_url: str) -> str:
+    """Return the URL by the name that Spark knows the storage by: `s3a://…` for `s3://…`."""
+    scheme, separator, rest = path_or_url.partition("://")
+    return f"s3a{separator}{rest}" if separator and scheme.lower() in ("s3", "s3n") else path_or_url
+
+
 def is_below(path: str, directory: str) -> bool:
     """Tell whether a file is in a directory or below it; one whose path goes up again is not."""
     inside = same_storage(path).startswith(same_storage(directory).rstrip("/") + "/")

@@ -23,6 +23,7 @@ from ducklake_streaming.cli.warning_lines import WarningLines
 if TYPE_CHECKING:
     from ducklake_core import Lake
     from ducklake_core.observe import Recorder
+    from ducklake_core.storage_settings import StorageSettings
 
 CATALOG_VARIABLE = "DUCKLAKE_CATALOG"
 _EXAMPLES = "'sqlite:///lake.sqlite', 'postgresql://user@host/database' or what DuckDB's ATTACH takes"
@@ -39,6 +40,7 @@ class LakeAccess:
     clock: Clock = SYSTEM_CLOCK
     data_path: str | None = None
     override_data_path: bool = False
+    storage: StorageSettings | None = None
 
     @contextmanager
     def lake(self, recorder: Recorder | None = None) -> Iterator[Lake]:
@@ -53,6 +55,7 @@ class LakeAccess:
             data_path=self.data_path,
             override_data_path=self.override_data_path,
             metadata_schema=self.metadata_schema,
+            storage=self.storage,
             catalog_timeout=self.timeout,
             recorder=recorder or WarningLines(),
         ) as lake:

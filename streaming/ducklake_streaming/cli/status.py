@@ -145,4 +145,5 @@ def _lake_of(loaded: LoadedJob, access: LakeAccess) -> LakeAccess:
         metadata_schema=catalog.metadata_schema,
         data_path=catalog.data_path,
         override_data_path=catalog.override_data_path,
+        storage=catalog.storage,
     )

@@ -19,6 +19,7 @@ from ducklake_core.clock import SYSTEM_CLOCK, Clock
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import Recorder, Recorders
 from ducklake_core.retries import Patience
+from ducklake_core.spec.paths import hadoop_storage
 from ducklake_sinks import DuckLakeSink
 from ducklake_streaming.formats.choose import make_decoder
 from ducklake_streaming.jobs.batch_gate import BatchGate
@@ -88,7 +89,7 @@ class Assembly:
         pipeline = self.job.pipeline[name]
         if not isinstance(pipeline.input, KafkaInput):
             return None
-        checkpoint = Checkpoint(self.spark, pipeline.checkpoint)
+        checkpoint = Checkpoint(self.spark, hadoop_storage(pipeline.checkpoint))
         stream = pipeline.stream or name
         try:
             return KafkaWatch(stream, pipeline.input, checkpoint, lambda: stop.is_set() or self.flag.is_set, recorder)
@@ -101,4 +102,4 @@ class Assembly:
         pipeline = self.job.pipeline[name]
         writer = read_stream(self.spark, pipeline, self.job).writeStream.foreachBatch(write).queryName(name)
         trigger: dict[str, Any] = trigger_arguments(pipeline.trigger)  # Any: one of the trigger's own arguments
-        return writer.option("checkpointLocation", pipeline.checkpoint).trigger(**trigger).start()
+        return writer.option("checkpointLocation", hadoop_storage(pipeline.checkpoint)).trigger(**trigger).start()

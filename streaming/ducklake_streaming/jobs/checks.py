@@ -16,10 +16,12 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.observe import NO_RECORDER
 from ducklake_core.settings import shown_catalog
 from ducklake_core.spec.paths import hide_password
+from ducklake_core.storage_settings import storage_options
 from ducklake_streaming.formats.registry.probe import probe
 from ducklake_streaming.java import require_java
 from ducklake_streaming.jobs.connector import check_connector
 from ducklake_streaming.jobs.folders import check_folder, check_readable, is_local
+from ducklake_streaming.jobs.hadoop_s3 import check_s3_address, is_s3
 from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.job_lake import open_job_lake
 from ducklake_streaming.jobs.job_tracing import require_sdk
@@ -68,7 +70,7 @@ def _checks(loaded: LoadedJob) -> Iterator[tuple[str, Check]]:
     if job.tracing is not None:
         yield "tracing", lambda: f"OpenTelemetry {require_sdk()}"
     for name, pipeline in job.pipeline.items():
-        yield f"{name}: checkpoint", partial(_checkpoint, pipeline.checkpoint)
+        yield f"{name}: checkpoint", partial(_checkpoint, pipeline.checkpoint, job)
         yield from ((f"{name}: {what}", check) for what, check in _input_checks(job, pipeline))
 
 
@@ -79,7 +81,7 @@ def _input_checks(job: Job, pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
             if kafka.registry is not None:
                 yield "registry", partial(_registry, kafka, kafka.registry)
         case FilesInput() as files:
-            yield "files", partial(_files, files)
+            yield "files", partial(_files, files, job)
         case DuckLakeInput() as lake:
             yield "table", partial(_table, lake, job.catalog)
         case RateInput():
@@ -127,7 +129,7 @@ def _data_path(catalog: CatalogSettings) -> str:
     if is_local(path):
         check_folder(path)
     else:
-        Storage.of(path).check_writable()
+        Storage.of(path, storage_options(catalog.storage)).check_writable()
     return f"{hide_password(path)} may be written to"
 
 
@@ -141,14 +143,18 @@ def _table(lake: DuckLakeInput, catalog: CatalogSettings) -> str:
 # ---- places of files
 
 
-def _checkpoint(path: str) -> str:
+def _checkpoint(path: str, job: Job) -> str:
+    if is_s3(path):
+        return check_s3_address(path, job)
     if not is_local(path):
         return f"{hide_password(path)}: not looked at, Spark alone can reach it"
     check_folder(path)
     return f"{path} may be written to"
 
 
-def _files(files: FilesInput) -> str:
+def _files(files: FilesInput, job: Job) -> str:
+    if is_s3(files.path):
+        return check_s3_address(files.path, job)
     if not is_local(files.path):
         return f"{hide_password(files.path)}: not looked at, Spark alone can reach it"
     return check_readable(files.path)

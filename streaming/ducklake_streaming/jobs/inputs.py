@@ -7,6 +7,7 @@ from typing import Any, assert_never
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core.references import portable
+from ducklake_core.spec.paths import hadoop_storage
 from ducklake_streaming.formats.choose import make_decoder
 from ducklake_streaming.jobs.settings import (
     DuckLakeInput,
@@ -50,7 +51,8 @@ def input_options(source: Input, job: Job) -> dict[str, str]:
             return _kafka_options(source)
         case FilesInput():
             most = {} if source.max_files_per_trigger is None else {"maxFilesPerTrigger": source.max_files_per_trigger}
-            return {"path": source.path, **{name: str(value) for name, value in most.items()}, **source.options}
+            path = hadoop_storage(source.path)
+            return {"path": path, **{name: str(value) for name, value in most.items()}, **source.options}
         case DuckLakeInput():
             return _lake_options(source, job)
         case RateInput():
@@ -92,5 +94,6 @@ def _lake_options(lake: DuckLakeInput, job: Job) -> dict[str, str]:
         named = {"metadataSchema": job.catalog.metadata_schema, "dataPath": job.catalog.data_path}
         options |= {name: value for name, value in named.items() if value is not None}
         options |= {"overrideDataPath": "true"} if job.catalog.override_data_path else {}
+        options |= {} if job.catalog.storage is None else {"storage": job.catalog.storage.text}
     options |= {"catalog": lake.catalog or job.catalog.url, **lake.source_options()}
     return {name: portable(value) if name in _REFERRING else value for name, value in options.items()}

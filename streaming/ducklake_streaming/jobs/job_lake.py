@@ -16,6 +16,7 @@ def open_job_lake(
         catalog.url,
         data_path=catalog.data_path,
         override_data_path=catalog.override_data_path,
+        storage=catalog.storage,
         metadata_schema=catalog.metadata_schema,
         catalog_timeout=catalog.timeout if timeout is None else timeout,
         recorder=recorder,

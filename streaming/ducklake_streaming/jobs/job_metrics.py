@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from ducklake_core import Lake
 from ducklake_core.observe import NO_RECORDER, Recorder
 from ducklake_core.spec.names import join_table_name, split_table_name
+from ducklake_core.spec.paths import hadoop_storage
 from ducklake_streaming.jobs.checkpoint import Checkpoint
 from ducklake_streaming.jobs.job_file import LoadedJob
 from ducklake_streaming.jobs.metrics_settings import MetricsSettings
@@ -92,7 +93,7 @@ class JobMetrics:
         if self.exporter is None or self.job is None:
             return {}
         told = self.exporter.progress.offsets_of(name)
-        return told or Checkpoint(spark, self.job.pipeline[name].checkpoint).next_offsets()
+        return told or Checkpoint(spark, hadoop_storage(self.job.pipeline[name].checkpoint)).next_offsets()
 
 
 NO_METRICS = JobMetrics()
@@ -113,6 +114,7 @@ def _open_lake(job: Job) -> Lake:
     catalog = job.catalog
     return Lake.open(
         catalog.url,
+        storage=catalog.storage,
         metadata_schema=catalog.metadata_schema,
         catalog_timeout=PATIENCE_SECONDS,
         recorder=NO_RECORDER,

@@ -12,6 +12,7 @@ from ducklake_core.errors import TerminalError
 from ducklake_core.log_lines import one_line
 from ducklake_streaming.jobs.connector import jar_settings
 from ducklake_streaming.jobs.folders import is_local
+from ducklake_streaming.jobs.hadoop_s3 import s3a_settings
 from ducklake_streaming.jobs.redaction import redaction_settings
 from ducklake_streaming.jobs.settings import Job
 from ducklake_streaming.session import make_session
@@ -48,6 +49,7 @@ def spark_settings(job: Job) -> dict[str, str]:
     options = f"{log} {given.get(_JVM_OPTIONS, '')}".strip()
     return {
         "spark.ui.showConsoleProgress": "false",  # a job's output is lines
+        **s3a_settings(job),
         **given,
         **jar_settings(job),
         **redaction_settings(job),

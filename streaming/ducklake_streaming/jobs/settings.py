@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.settings import Catalog, Duration, Flag, OptionalText, Text, check_catalog, setting
+from ducklake_core.storage_settings import StorageSettings
 from ducklake_sinks.routes import route_key
 from ducklake_streaming.jobs.debezium_changes import envelope_rules
 from ducklake_streaming.jobs.input_settings import DuckLakeInput, FilesInput, Input, KafkaInput, RateInput
@@ -61,6 +62,10 @@ class CatalogSettings(Keys):
     )
     override_data_path: Flag = setting(
         "take `data_path` though the catalog has another one: its files were moved", default=False
+    )
+    storage: StorageSettings | None = setting(
+        "how an S3 store is reached, as a table `[catalog.storage]`: see [keep data on S3](object-storage.md)",
+        default=None,
     )
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None)
     timeout: Duration = setting(
@@ -183,6 +188,7 @@ class Job(Keys):
             "catalog": catalog.url,
             "data_path": catalog.data_path,
             "override_data_path": catalog.override_data_path,
+            "storage": catalog.storage,
             "metadata_schema": catalog.metadata_schema,
             "catalog_timeout": catalog.timeout,
             "stream": pipeline.stream or name,

@@ -21,6 +21,7 @@ FROM_ELSEWHERE = {
     "catalog": "url of [catalog]",
     "data_path": "data_path of [catalog]",
     "override_data_path": "override_data_path of [catalog]",
+    "storage": "storage of [catalog]",
     "metadata_schema": "metadata_schema of [catalog]",
     "catalog_timeout": "timeout of [catalog]",
     "stream": "stream of the pipeline",

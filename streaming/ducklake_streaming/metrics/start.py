@@ -95,6 +95,7 @@ def _seconds(name: str, value: str | float | timedelta) -> float:
 def _open_lake(options: SinkOptions) -> Lake:
     return Lake.open(
         options.catalog,
+        storage=options.storage,
         metadata_schema=options.metadata_schema,
         catalog_timeout=PATIENCE_SECONDS,
         recorder=NO_RECORDER,
