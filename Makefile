@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink chaos-kafka fuzz mutants soak docs picture lock format clean
+.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink chaos-kafka image kube-tools test-image test-kube fuzz mutants soak docs picture lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,18 @@ test: $(ENVIRONMENT) kafka-jars ## run every test, with real PostgreSQL, Kafka, 
 kafka-jars: $(ENVIRONMENT) ## fetch Kafka and a schema registry into ~/.cache, once; tests that need them are skipped without
 	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector schema-registry >/dev/null \
 		|| echo 'tests with Kafka or a schema registry will be skipped' >&2
+
+image: ## build the container image by docker, podman or buildah (IMAGE=ducklake-stream:0.1.0)
+	@deploy/docker/build.sh $(ARGS)
+
+test-image: $(ENVIRONMENT) ## build the image without a registry, as root, and run jobs from it with a read-only root (minutes)
+	@TEST_IMAGE=1 $(BIN)/pytest tests/deploy/test_image.py $(ARGS)
+
+kube-tools: ## build helm, kube-apiserver and etcd for tests into ~/.cache, once (Go; minutes)
+	@for tool in helm kube-apiserver etcd crds; do scripts/kube.sh $$tool; done
+
+test-kube: $(ENVIRONMENT) kube-tools ## let Helm and a real Kubernetes API server take every manifest, and spark-submit make a driver
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home TEST_KUBE=1 $(BIN)/pytest tests/deploy $(ARGS)
 
 test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
 	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)
