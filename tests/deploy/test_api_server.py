@@ -33,6 +33,9 @@ pytestmark = [
 def server() -> Iterator[ApiServer]:
     with run_api_server() as running:
         running.make_namespace(NAMESPACE)
+        # A dry run keeps nothing: what Pods refer to is there before.
+        running.done("create", "serviceaccount", "lake-ducklake-stream", f"--namespace={NAMESPACE}")
+        running.done("create", "priorityclass", "streams", "--value=1000")
         for path in sorted(kube_tool("crds", build=True).glob("*.yaml")):
             running.done("create", "-f", str(path))
         running.done("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
