@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-s3-spark test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-read bench-upsert bench-flush test-postgres-versions test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
+.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-read bench-upsert bench-flush test-postgres-versions test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,17 @@ kafka-jars: $(ENVIRONMENT) ## fetch Kafka and a schema registry into ~/.cache, o
 test-s3-spark: $(ENVIRONMENT) ## run the tests of Spark's own way to S3: checkpoints and scans by hadoop-aws (fetches 690 MB once)
 	@jars=$$($(BIN)/python -m ducklake_streaming.demo.maven hadoop-aws) && java_home=$$(scripts/java.sh) \
 		&& HADOOP_AWS_JARS="$$jars" JAVA_HOME=$$java_home $(BIN)/pytest tests/storage/test_s3_spark.py $(ARGS)
+image: ## build the container image by docker, podman or buildah (IMAGE=ducklake-stream:0.1.0)
+	@deploy/docker/build.sh $(ARGS)
+
+test-image: $(ENVIRONMENT) ## build the image without a registry, as root, and run jobs from it with a read-only root (minutes)
+	@TEST_IMAGE=1 $(BIN)/pytest tests/deploy/test_image.py $(ARGS)
+
+kube-tools: ## build helm, kube-apiserver and etcd for tests into ~/.cache, once (Go; minutes)
+	@for tool in helm kube-apiserver etcd crds; do scripts/kube.sh $$tool; done
+
+test-kube: $(ENVIRONMENT) kube-tools ## let Helm and a real Kubernetes API server take every manifest, and spark-submit make a driver
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home TEST_KUBE=1 $(BIN)/pytest tests/deploy $(ARGS)
 
 test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
 	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)

@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.mutants.mutants import ROOT, Mutant, read_mutants
 
 SOURCES = ("core", "sinks", "sources", "streaming")
-COPIED = (*SOURCES, "deploy", "tests", "scripts", "pyproject.toml", "README.md", "LICENSE")
+COPIED = (*SOURCES, "tests", "scripts", "deploy", "docs", "grafana", "pyproject.toml", "README.md", "LICENSE")
 GREEN, RED = 0, 1  # pytest's exit codes
 
 

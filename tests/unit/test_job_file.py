@@ -225,3 +225,29 @@ def test_a_new_argument_is_a_key_by_itself() -> None:
     assert made.parse({"table": "t", "quick": True}).quick is True
     with pytest.raises(InvalidInput, match="quick is 'yes', but must be True or False"):
         made.parse({"table": "t", "quick": "yes"})
+
+
+# ---- metrics, from the command line
+
+
+def test_metrics_are_served_where_the_command_line_says(tmp_path: Path) -> None:
+    loaded = _load(tmp_path, START + NUMBERS + "[metrics]\nport = 1\nmax_tables = 7\n")
+
+    metrics = loaded.with_metrics_at("0.0.0.0:9464").job.metrics
+
+    assert metrics is not None
+    assert (metrics.host, metrics.port, metrics.max_tables) == ("0.0.0.0", 9464, 7)  # noqa: S104 # a text
+    assert loaded.with_metrics_at(None) is loaded
+
+
+def test_metrics_need_no_table_in_the_file_where_the_command_line_asks_for_them(tmp_path: Path) -> None:
+    metrics = _load(tmp_path, START + NUMBERS).with_metrics_at("[::]:80").job.metrics
+
+    assert metrics is not None
+    assert (metrics.host, metrics.port) == ("::", 80)
+
+
+@pytest.mark.parametrize("place", ["9464", "host:", ":9464", "host:99999", "host:x"])
+def test_a_place_of_metrics_is_a_host_and_a_port(tmp_path: Path, place: str) -> None:
+    with pytest.raises(InvalidInput, match=f"metrics cannot be served at '{place}': write host:port"):
+        _load(tmp_path, START + NUMBERS).with_metrics_at(place)

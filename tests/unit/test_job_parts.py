@@ -11,6 +11,7 @@ import pytest
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import CatalogAway, CatalogBack
 from ducklake_streaming.jobs.batch_gate import BatchGate, GateClosed
+from ducklake_streaming.jobs.connector import check_connector
 from ducklake_streaming.jobs.job_session import has_local_checkpoints, spark_settings
 from ducklake_streaming.jobs.second_reads import SecondReads
 from ducklake_streaming.jobs.settings import Job
@@ -119,6 +120,26 @@ def test_the_connector_is_the_one_of_this_spark_unless_jars_are_named(tmp_path: 
     assert "spark.jars.packages" not in spark_settings(job(kind="rate"))
     own = spark_settings(job(settings={"spark.jars.packages": "mine:mine:1"}))
     assert own["spark.jars.packages"] == "mine:mine:1"
+
+
+def test_a_connector_among_the_jars_of_spark_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jars").mkdir()
+    names = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
+    for name in names:
+        (tmp_path / "jars" / f"{name}-{pyspark.__version__}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+
+    assert "spark.jars.packages" not in spark_settings(job())
+    assert check_connector(job()).endswith("in Spark's own folder")
+
+
+def test_a_connector_among_the_jars_of_spark_must_be_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"spark-sql-kafka-0-10_2.13-{pyspark.__version__}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+
+    with pytest.raises(InvalidInput, match="lacks spark-token-provider"):
+        check_connector(job())
 
 
 def test_a_folder_without_jars_is_named(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ def test_the_safeguard_stands_where_the_mutant_says(mutant: Mutant) -> None:
     text = (ROOT / mutant.file).read_text()
 
     assert text.count(mutant.old) == 1
-    ast.parse(text.replace(mutant.old, mutant.new))
+    if mutant.file.endswith(".py"):
+        ast.parse(text.replace(mutant.old, mutant.new))
     assert mutant.old != mutant.new
     assert mutant.why
 

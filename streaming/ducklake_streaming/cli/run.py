@@ -24,6 +24,9 @@ def run(
         bool, typer.Option("--verbose", "-v", help="Log all that happens, and errors with their stacks.")
     ] = False,
     log_file: Annotated[Path | None, typer.Option(help="A file for the same, whatever the terminal shows.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Serve metrics and probes here, whatever the file says.", metavar="HOST:PORT")
+    ] = None,
 ) -> None:
     """Run the pipelines of a job file until they end, or until SIGTERM or Ctrl-C. It needs Java.
 
@@ -42,7 +45,7 @@ def run(
     from ducklake_streaming.jobs.job_logs import start_logging  # noqa: PLC0415 # likewise
     from ducklake_streaming.jobs.runner import run_job  # noqa: PLC0415 # it imports Spark
 
-    loaded = load_job(file)
+    loaded = load_job(file).with_metrics_at(metrics)
     start_logging(loaded.redactor, loaded.job.log, verbose=verbose, log_file=log_file)
     try:
         code = run_job(loaded)

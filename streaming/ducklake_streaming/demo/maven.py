@@ -21,6 +21,7 @@ from xml.etree import ElementTree as ET
 KAFKA_BROKER = "kafka-broker"
 KAFKA_CONNECTOR = "kafka-connector"  # of Spark 4.2.0, which Spark 4.3.0 takes, too
 POSTGRES_SERVERS = "postgres-servers"  # of several versions, for Linux on x86-64; for tests
+S3_CONNECTOR = "s3-connector"  # of Hadoop 3.5.0, that of Spark 4.3: S3A, and of the SDK of AWS only what that uses
 SCHEMA_REGISTRY = "schema-registry"  # Apicurio, an archive of its jars; for tests
 CENTRAL = "https://repo1.maven.org/maven2"
 ATTEMPTS = 3

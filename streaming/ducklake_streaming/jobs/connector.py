@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from ducklake_core.errors import InvalidInput
@@ -26,7 +28,7 @@ def jar_settings(job: Job) -> dict[str, str]:
     if job.spark.jars is not None:
         own = job.spark.settings.get("spark.jars")
         return {"spark.jars": ",".join([*([own] if own else []), *map(str, jar_files(job.spark.jars))])}
-    if not uses_kafka(job) or any(name in job.spark.settings for name in JAR_SETTINGS):
+    if not uses_kafka(job) or any(name in job.spark.settings for name in JAR_SETTINGS) or has_connector():
         return {}
     return {"spark.jars.packages": f"{PACKAGE}:{version('pyspark')}"}
 
@@ -52,7 +54,21 @@ def check_connector(job: Job) -> str:
     own = [name for name in JAR_SETTINGS if name in job.spark.settings]
     if own:
         return f"as {' and '.join(own)} of the file say"
+    if has_connector():
+        return f"{_check_jars(spark_jars(), version('pyspark'))}, in Spark's own folder"
     return f"{PACKAGE}:{version('pyspark')}, which Spark fetches when it starts"
+
+
+def has_connector() -> bool:
+    """Tell whether Spark's own folder of jars has the connector, as in our image and on clusters that bring it."""
+    return any(name.startswith(_CONNECTOR) for name in spark_jars())
+
+
+def spark_jars() -> list[str]:
+    """Return the names of the jars that Spark brings."""
+    package = find_spec("pyspark")  # found, not imported: a check starts fast
+    home = os.environ.get("SPARK_HOME") or (package and package.origin and Path(package.origin).parent)
+    return [jar.name for jar in Path(home, "jars").glob("*.jar")] if home else []
 
 
 def _check_jars(names: Sequence[str], spark: str) -> str:

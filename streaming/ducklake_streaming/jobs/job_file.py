@@ -6,12 +6,13 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ducklake_core.errors import InvalidInput
+from ducklake_streaming.jobs.metrics_settings import MetricsSettings
 from ducklake_streaming.jobs.paths import with_full_paths
 from ducklake_streaming.jobs.references import Redactor, Resolver
 from ducklake_streaming.jobs.settings import Job
@@ -28,6 +29,13 @@ class LoadedJob:
     @property
     def redactor(self) -> Redactor:
         return Redactor(self.secrets)
+
+    def with_metrics_at(self, place: str | None) -> LoadedJob:
+        """Return the job with its metrics served at `host:port`, whatever the file says; None: as it says."""
+        if place is None:
+            return self
+        metrics = (self.job.metrics or MetricsSettings()).served_at(place)
+        return replace(self, job=self.job.model_copy(update={"metrics": metrics}))
 
 
 def load_job(path: Path, environment: Mapping[str, str] = os.environ) -> LoadedJob:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, TypeAlias
 
+from ducklake_core.errors import InvalidInput
 from ducklake_core.settings import Duration, Flag, OptionalText, Text, checked, count, setting
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.maintenance_settings import Every
@@ -47,3 +48,10 @@ class MetricsSettings(Keys):
         for key in ("key", "client_ca"):
             if right.get(key) is not None and right.get("certificate") is None:
                 yield f"{key} needs certificate, the server's own"
+
+    def served_at(self, place: str) -> MetricsSettings:
+        """Return the same, served at another `host:port`. Raises InvalidInput."""
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:
+            raise InvalidInput(f"metrics cannot be served at '{place}': write host:port, such as 0.0.0.0:9464")
+        return self.model_copy(update={"host": host.strip("[]"), "port": int(port)})
