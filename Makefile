@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-sink bench-upsert chaos-kafka fuzz mutants soak docs picture lock format clean
+.PHONY: help dashboards dashboard-pictures demo test kafka-jars test-cluster test-spark test-under-load check bench bench-expiry bench-feed bench-flush bench-kafka bench-latency bench-maintenance bench-metrics bench-read bench-scaling bench-sink bench-upsert chaos-kafka fuzz mutants soak docs picture lock format clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,12 @@ bench-upsert: $(ENVIRONMENT) ## measure upserts: ours, the DuckDB extension's ME
 
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)
+
+bench-scaling: $(ENVIRONMENT) ## measure what commits, files and tables cost, and one PostgreSQL with 1 to 64 streams (ARGS="--help")
+	@$(BIN)/python -m benchmarks.scaling $(ARGS)
+
+test-cluster: $(ENVIRONMENT) ## run a Spark cluster of a master and two workers, and let its processes die (minutes)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home TEST_CLUSTER=1 $(BIN)/pytest tests/cluster $(ARGS)
 
 test-spark: $(ENVIRONMENT) ## run the tests of reads with each version of Spark that we support (SPARK="4.1" to choose)
 	@scripts/spark_versions.sh $(or $(SPARK),4.1 4.2 4.3)
