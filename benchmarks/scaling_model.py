@@ -43,13 +43,6 @@ class Contention:
     def commits_per_second(self, streams: float) -> float:
         return self.rate * streams / (1 + self.waiting * (streams - 1) + self.crosstalk * streams * (streams - 1))
 
-    @property
-    def peak(self) -> float:
-        """The most commits per second, whatever the number of streams that are at it at once."""
-        if not self.crosstalk:
-            return self.rate / self.waiting if self.waiting else float("inf")
-        return self.commits_per_second(max(1.0, float(np.sqrt((1 - self.waiting) / self.crosstalk))))
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -63,7 +56,7 @@ class Line:
         """Find the line; by least squares of the relative error, so that small counts matter as much as large ones."""
         n, y = np.array(list(measured), float), np.array(list(measured.values()))
         base, each = np.linalg.lstsq(np.stack([1 / y, n / y], 1), np.ones_like(y), rcond=None)[0].tolist()
-        return cls(base, each)
+        return cls(base, each) if each > 0 else cls(float(y.mean()), 0.0)  # nothing costs less when there is more of it
 
     def at(self, count: float) -> float:
         return self.base + self.each * count
@@ -104,7 +97,9 @@ class Costs:
     def errors(self, measured: Mapping[str, Any]) -> dict[str, dict[int, float]]:  # Any: JSON
         """Return by how much each check is predicted wrongly: 0.1 is ten percent too much."""
         return {
-            name: {int(n): self._predict(name, n) / measured[name][str(n)] - 1 for n in checks}
+            name: {
+                int(n): self._predict(name, n) / measured[name][str(n)] - 1 for n in checks if str(n) in measured[name]
+            }
             for name, checks in measured["checks"].items()
         }
 
@@ -171,7 +166,7 @@ def limits_of(load: Load, costs: Costs, budget: Budget = Budget()) -> list[Limit
     )
     hottest_files = load.files * load.hottest
     found = [
-        Limit("commits", load.commits_per_second, costs.contention.peak, "per second"),
+        Limit("commits", load.commits_per_second, costs.contention.commits_per_second(load.streams), "per second"),
         Limit("catalog", catalog / GIB, budget.catalog_bytes / GIB, "GiB"),
         Limit("planning", costs.plan.at(hottest_files) / 1000, budget.plan_ms / 1000, "s"),
         Limit("opening", costs.open.at(load.tables) / 1000, budget.open_ms / 1000, "s"),

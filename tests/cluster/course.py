@@ -177,8 +177,9 @@ class Course:
         """More inlined rows than travel with tasks: executors cannot ask the catalog, until the rows are flushed."""
         self.lake.create_table("inlined", {"id": "int64", "text": "varchar"})
         self.lake.set_option("data_inlining_row_limit", 1000, table="inlined", schema="main")
-        texts = [os.urandom(LARGE_TEXT_BYTES // 2).hex() for _ in range(70)]
-        self.lake.append("inlined", [{"id": i, "text": text} for i, text in enumerate(texts)])
+        for first in range(0, 70, 5):  # an append of many bytes would become a file
+            texts = [os.urandom(LARGE_TEXT_BYTES // 2).hex() for _ in range(5)]
+            self.lake.append("inlined", [{"id": first + i, "text": text} for i, text in enumerate(texts)])
         read = lambda: self._read("main.inlined").select("id").count()  # noqa: E731 # used twice, right here
         feed = lambda: self._read("main.inlined", readChangeFeed="true", startingVersion="earliest").count()  # noqa: E731
         before = {"table": _outcome(read), "feed": _outcome(feed)}
