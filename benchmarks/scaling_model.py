@@ -33,12 +33,10 @@ class Contention:
         n = np.array(list(measured), float)
         y = n / np.array(list(measured.values()))
         terms = [np.ones_like(n), n - 1, n * (n - 1)]
-        for count in (3, 2, 1):  # a term that would be negative is left out, the last one first
-            found = np.linalg.lstsq(np.stack(terms[:count], 1), y, rcond=None)[0]
-            if (found >= 0).all():
-                break
-        first, *others = [*found.tolist(), 0.0, 0.0][:3]
-        return cls(1 / first, *(other / first for other in others))
+        fits = (np.linalg.lstsq(np.stack(terms[:count], 1), y, rcond=None)[0].tolist() for count in (3, 2, 1))
+        found = next(fit for fit in fits if min(fit) >= 0)  # a term that would be negative is left out
+        first, waiting, crosstalk = [*found, 0.0, 0.0][:3]
+        return cls(1 / first, waiting / first, crosstalk / first)
 
     def commits_per_second(self, streams: float) -> float:
         return self.rate * streams / (1 + self.waiting * (streams - 1) + self.crosstalk * streams * (streams - 1))
@@ -88,11 +86,17 @@ class Costs:
             checks = measured["checks"].get(name, [])
             return {int(n): value for n, value in measured[name].items() if int(n) not in checks}
 
-        lines = {
-            name: Line.fit(points(name)) for name in ("group", "register", "plan", "open", "message", "file_bytes")
-        }
-        contention = Contention.fit(points("commits_per_second"))
-        return cls(contention, **lines, **{name: measured[name] for name in ("snapshot_bytes", "table_bytes")})
+        return cls(
+            contention=Contention.fit(points("commits_per_second")),
+            group=Line.fit(points("group")),
+            register=Line.fit(points("register")),
+            plan=Line.fit(points("plan")),
+            open=Line.fit(points("open")),
+            message=Line.fit(points("message")),
+            file_bytes=Line.fit(points("file_bytes")),
+            snapshot_bytes=measured["snapshot_bytes"],
+            table_bytes=measured["table_bytes"],
+        )
 
     def errors(self, measured: Mapping[str, Any]) -> dict[str, dict[int, float]]:  # Any: JSON
         """Return by how much each check is predicted wrongly: 0.1 is ten percent too much."""

@@ -37,7 +37,8 @@ def test_more_streams_are_never_thought_to_help_without_end() -> None:
 def test_line_is_found_from_points_of_any_size() -> None:
     found = Line.fit({1: 5.1, 1000: 105})
 
-    assert (found.base, found.each) == (pytest.approx(5), pytest.approx(0.1))
+    assert found.base == pytest.approx(5)
+    assert found.each == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
