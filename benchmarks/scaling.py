@@ -32,7 +32,7 @@ from ducklake_sinks.task_writer import Message, TaskResult
 from tests.fixtures.postgres import run_postgres
 
 ROWS = 10
-CHECKS = {"commits_per_second": [8, 64], "group": [8], "register": [100], "plan": [3000], "open": [1000]}
+CHECKS = {"commits_per_second": [8, 64], "group": [8], "register": [100], "plan": [3000]}
 CHECKS |= {"message": [10], "file_bytes": [12]}
 
 
@@ -65,8 +65,8 @@ def measure(places: Places, streams: Sequence[int], seconds: float, rounds: int,
         "commit_ms_p99": {n: round(found.p99_ms, 2) for n, found in contention.items()},
         "group": commit_ms_by_tables(places.make(), (1, 4, 8, 16)),
         "register": commit_ms_by_files(places.make(), _scaled((1, 10, 100, 1000), scale)),
-        "plan": plan_ms_by_files(places.make(), _scaled((100, 1000, 3000, 10_000), scale)),
-        "open": open_ms_by_tables(places.make(), _scaled((10, 300, 1000, 3000), scale)),
+        "plan": plan_ms_by_files(places.make(), _scaled((100, 1000, 3000, 6000), scale)),
+        "open": open_ms_by_tables(places.make(), _scaled((10, 300, 1000, 2000), scale)),
         "message": message_bytes(places.make(), (1, 10, 100)),
         **sizes,
         "checks": {name: _scaled(found, _scale_of(name, scale)) for name, found in CHECKS.items()},

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 MEASURED = Path(__file__).with_name("scaling_measured.json")
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def limits_of(load: Load, costs: Costs, budget: Budget = Budget()) -> list[Limit
         Limit("catalog", catalog / GIB, budget.catalog_bytes / GIB, "GiB"),
         Limit("planning", costs.plan.at(hottest_files) / 1000, budget.plan_ms / 1000, "s"),
         Limit("opening", costs.open.at(load.tables) / 1000, budget.open_ms / 1000, "s"),
-        Limit("messages", costs.message.at(load.files_in_batch) / GIB, budget.results_bytes / GIB, "GiB"),
+        Limit("messages", costs.message.at(load.files_in_batch) / MIB, budget.results_bytes / MIB, "MiB"),
     ]
     return sorted(found, key=lambda limit: -limit.share)
 
