@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-read bench-upsert bench-flush test-postgres-versions test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
+.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-read bench-upsert bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,11 @@ bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the Duc
 
 test-postgres-versions: $(ENVIRONMENT) ## run a short set of tests with PostgreSQL 14 to 18 (POSTGRES="18" to choose)
 	@scripts/postgres_versions.sh $(or $(POSTGRES),14 15 16 17 18)
+bench-scaling: $(ENVIRONMENT) ## measure what commits, files and tables cost, and one PostgreSQL with 1 to 64 streams (ARGS="--help")
+	@$(BIN)/python -m benchmarks.scaling $(ARGS)
+
+test-cluster: $(ENVIRONMENT) ## run a Spark cluster of a master and two workers, and let its processes die (minutes)
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home TEST_CLUSTER=1 $(BIN)/pytest tests/cluster $(ARGS)
 
 test-spark: $(ENVIRONMENT) ## run the tests of reads with each version of Spark that we support (SPARK="4.1" to choose)
 	@scripts/spark_versions.sh $(or $(SPARK),4.1 4.2 4.3)

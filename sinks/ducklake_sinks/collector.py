@@ -72,10 +72,14 @@ def collect_all(frame: DataFrame, schema: FrameSchema) -> pa.Table | None:
     try:
         return _to_arrow(frame, schema)
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
-        # More than the driver may take: nothing is lost, executors can write it.
-        if "spark.driver.maxResultSize" in str(error):
+        if is_too_large(error):  # nothing is lost, executors can write it
             return None
         raise
+
+
+def is_too_large(error: Exception) -> bool:
+    """Tell whether a job of Spark failed because its results are more than the driver may take."""
+    return "spark.driver.maxResultSize" in str(error)
 
 
 def _to_arrow(frame: DataFrame, schema: FrameSchema) -> pa.Table:

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PythonException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Transaction
@@ -20,6 +21,7 @@ from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
 from ducklake_core.observe import Recorder
 from ducklake_core.spec.paths import hide_password
+from ducklake_sinks.collector import is_too_large
 from ducklake_sinks.dead_letters import RECORD_COLUMN
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.events import InvalidTextMet, NativeWriterUnused
@@ -29,6 +31,7 @@ from ducklake_sinks.native_files import InvalidTextFound, can_write_natively, wr
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.part import Part, Quarantine
 from ducklake_sinks.routes import COMPUTED_ROUTE, TableKey, route_key
+from ducklake_sinks.shared_storage import refuse_unshared_files
 from ducklake_sinks.spark_types import to_arrow_types
 from ducklake_sinks.task_writer import MESSAGE_SCHEMA, Message, Target, TaskResult, TaskWriter
 from ducklake_sinks.unwritable import refuse_unwritable
@@ -107,8 +110,7 @@ class LargeBatch:
 
     def write_by_tasks(self, core: Transaction, targets: Mapping[TableKey, Target]) -> Written | None:
         """Return what tasks wrote; None when a row is bad, and its record can be found by reading all once more."""
-        self.destination.runs.append("tasks")
-        results = write_by_executors(self.destination.frame, self._task_writer(core, targets))
+        results = self._run_tasks(self._task_writer(core, targets))
         messages: defaultdict[str, list[Message]] = defaultdict(list)
         for message in (message for result in results for message in result.messages):
             messages[message.table].append(message)
@@ -123,11 +125,22 @@ class LargeBatch:
             if error is not None:
                 raise error
             parts = [self._part(core, table, found) for table, found in messages.items()]
+            for part in parts:
+                refuse_unshared_files(self.storage, part.directory, part.files)
             unknown = sorted({name for result in results for name in result.unknown})
             if unknown:
                 written.remove()
                 return [], unknown
         return parts, []
+
+    def _run_tasks(self, writer: TaskWriter) -> list[TaskResult]:
+        """Let executors write; where the few rows of each of many tasks are too many together, all into files."""
+        self.destination.runs.append("tasks")
+        try:
+            return write_by_executors(self.destination.frame, writer)
+        except ResultsTooLarge:
+            self.destination.runs.append("tasks")
+            return write_by_executors(self.destination.frame, replace(writer, few_rows=0, few_bytes=0))
 
     def _task_writer(self, core: Transaction, targets: Mapping[TableKey, Target]) -> TaskWriter:
         dead = self.quarantine.table
@@ -154,11 +167,17 @@ class LargeBatch:
         return Part(table, schema, pa.concat_tables(rows) if rows else None, files, directory, size_bytes)
 
 
+class ResultsTooLarge(Exception):
+    """The messages of all tasks are more than the driver may take: Spark has thrown them away."""
+
+
 def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]:
     """Run the writer on every partition and return what each task did."""
     try:
         messages = to_arrow_types(frame, frame.schema).mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
-    except PythonException as error:
+    except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
+        if is_too_large(error):
+            raise ResultsTooLarge from error
         refuse_missing_package(error)
         refuse_unwritable(writer.storage, error)
         raise

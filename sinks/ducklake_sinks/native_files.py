@@ -27,6 +27,7 @@ from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import type_text
 from ducklake_core.spec.write_options import WriteOptions
 from ducklake_sinks.native_columns import NO_UTF8, NativeColumns
+from ducklake_sinks.shared_storage import CountedRows
 from ducklake_sinks.spark_types import lake_schema
 from ducklake_sinks.unwritable import refuse_unwritable
 
@@ -62,18 +63,20 @@ def write_natively(
 ) -> tuple[NewDataFile, ...]:
     """Write a batch and return its files; on an error, and of a batch without rows, nothing is left.
 
-    Raises UnwritableFile when the storage does not take them, and InvalidTextFound, which says neither where nor what:
-    Spark knows no numbers of rows.
+    Raises UnwritableFile when the storage does not take them or is not the executors' too, and InvalidTextFound, which
+    says neither where nor what: Spark knows no numbers of rows.
     """
     name = f"ducklake-{uuid7()}/"
     directory = layout.directory + name
+    counted = CountedRows(frame)
     with WrittenFiles(storage, [directory]) as written:
         try:
-            _write(frame, layout, directory, columns)
+            _write(counted.frame, layout, directory, columns)
         except (PySparkException, Py4JError) as error:
             refuse_unwritable(storage, error)
             raise
         files = _read_facts(storage, layout, name)
+        counted.refuse_unshared_rows(storage, files)
         if not files:
             written.remove()
         kept = {file.path.removeprefix(name) for file in files}

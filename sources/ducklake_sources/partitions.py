@@ -16,6 +16,7 @@ from ducklake_core.feed.rows import CHANGE_FIELDS, change_schema, read_changes
 from ducklake_core.feed.task import ChangeTask
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
+from ducklake_sources.executor_hint import executor_hint
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
 
 CHANGE_COLUMNS = (
@@ -68,5 +69,6 @@ def read_partition(partition: FeedPartition) -> Iterator[pa.RecordBatch]:
     except DuckLakeError as error:
         span = f"after snapshot {task.span.start} up to {task.span.end}"
         raise type(error)(
-            f"cannot read the changes of table '{task.table}' {span}: {error.message}", **error.facts
+            f"cannot read the changes of table '{task.table}' {span}: {error.message}{executor_hint(error)}",
+            **error.facts,
         ) from error

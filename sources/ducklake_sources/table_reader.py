@@ -13,9 +13,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ducklake_core import Table
+from ducklake_core.errors import CatalogForbidden, CatalogUnavailable
 from ducklake_core.model import Column
 from ducklake_core.plan.predicates import Predicate, conjunction
 from ducklake_core.read.slices import Slice, read_slice
+from ducklake_sources.executor_hint import executor_hint
 from ducklake_sources.filters import to_predicate
 from ducklake_sources.spark_schema import SparkBatches
 
@@ -57,10 +59,13 @@ class TableReader(DataSourceReader):
         if not isinstance(partition, SlicePartition):  # Spark's own, for a table without rows
             return
         batches = SparkBatches.of(self.columns)
-        for record_batch in read_slice(partition.slice):
-            converted = batches.convert(record_batch)
-            for first in range(0, converted.num_rows, _SENT_ROWS):
-                yield converted.slice(first, _SENT_ROWS)
+        try:
+            for record_batch in read_slice(partition.slice):
+                converted = batches.convert(record_batch)
+                for first in range(0, converted.num_rows, _SENT_ROWS):
+                    yield converted.slice(first, _SENT_ROWS)
+        except (CatalogUnavailable, CatalogForbidden) as error:
+            raise type(error)(f"{error.message}{executor_hint(error)}", **error.facts) from error
 
 
 class FilteringTableReader(TableReader):
