@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 Component: TypeAlias = dict[str, Any]  # Any: JSON
-_JAR = re.compile(r"(.+?)-(\d[^/]*)\.jar")
+_JAR = re.compile(r"(.+?)-(\d+\.[^/]*)\.jar")
 _FIELDS = "${binary:Package} ${Version} ${Architecture}\\n"
 
 

@@ -117,10 +117,10 @@ def test_the_bill_names_packages_of_python_and_jars(tmp_path: Path) -> None:
     (folder / "Some_Thing-1.2.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: Some_Thing\nVersion: 1.2\n"
     )
-    (folder / "kafka-clients-3.9.2.jar").write_bytes(b"x")
+    (folder / "spark-sql-kafka-0-10_2.13-4.2.0.jar").write_bytes(b"x")
 
     found = {one["purl"]: one for one in (*sbom.python_packages(tmp_path), *sbom.jars(tmp_path))}
 
     assert "pkg:pypi/some-thing@1.2" in found
-    (jar,) = (one for one in found.values() if one["name"] == "kafka-clients")
-    assert (jar["version"], jar["hashes"][0]["content"][:8]) == ("3.9.2", "2d711642")
+    (jar,) = (one for one in found.values() if one["name"] == "spark-sql-kafka-0-10_2.13")
+    assert (jar["version"], jar["hashes"][0]["content"][:8]) == ("4.2.0", "2d711642")
