@@ -57,7 +57,8 @@ class Runtime(SimpleNamespace):
         self.begun: list[Core] = []
         self.told: list[object] = []
 
-    def begin_transaction(self, _: object) -> Core:
+    def begin_transaction(self, _: object, *, fresh: bool) -> Core:
+        assert not fresh
         self.begun.append(Core())
         return self.begun[-1]
 
