@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +16,7 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.model import SortKey
 from ducklake_core.observe import LOG_RECORDER, Recorder, Recorders
 from ducklake_core.storage_settings import StorageSettings
+from ducklake_sinks.change_rules import ChangeArguments
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.modes.append import ReplaceMode
 from ducklake_sinks.modes.replay import ReplayMode
@@ -103,6 +104,16 @@ class DuckLakeSink:
         runtime = self._running()
         with SinkTransaction(runtime, runtime.begin_without_number(frame.sparkSession, "sink.append")) as tx:
             tx.append(frame, table)
+            return tx.commit()
+
+    def upsert(self, frame: DataFrame, table: str | None = None, **rules: Unpack[ChangeArguments]) -> CommitResult:
+        """Apply a DataFrame of changes by key outside of a streaming query, as one snapshot; else it is as `append`.
+
+        What `rules` do not say is as the sink's own options say.
+        """
+        runtime = self._running()
+        with SinkTransaction(runtime, runtime.begin_without_number(frame.sparkSession, "sink.upsert")) as tx:
+            tx.upsert(frame, table, **rules)
             return tx.commit()
 
     def replace(self, frame: DataFrame, table: str | None = None) -> CommitResult:

@@ -214,7 +214,7 @@ class SinkTransaction:
         dead_letters = [] if result.replayed else self._mode.dead_letters  # else another run has kept them aside
         record_dead_letters(runtime.recorder, start, dead_letters, runtime.lake.storage)
         dead = sum(part.row_count for part in dead_letters) if runtime.options.quarantines else None
-        for table, applied in () if result.replayed else self._mode.applied.items():
+        for table, applied in () if result.replayed else self._mode.applied:
             runtime.recorder.record(ChangesApplied(start.names, table, applied))
         seconds = self._stopwatch.read()
         runtime.recorder.record(report_of(start, result, added, dead, seconds, self._course(seconds["total"])))

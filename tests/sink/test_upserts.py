@@ -86,6 +86,18 @@ def test_several_tables_change_in_one_snapshot(
     assert oracle.query(f"SELECT count(*) FROM lake.main.orders {before}") == [(5,)]
 
 
+def test_changes_without_a_number_are_applied_again_each_time(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    sink = make_sink(**RULES)
+
+    for name in ("Ann", "Anna", "Anna"):
+        result = sink.upsert(changes(spark, (1, name, "u", 1)))
+
+    assert result.snapshot is None, "nothing had changed"
+    assert customers(oracle, catalog) == [(1, "Anna")]
+
+
 def test_changes_that_nobody_can_apply_are_quarantined_with_their_reason(
     spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
 ) -> None:

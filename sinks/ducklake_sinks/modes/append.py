@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ class AppendMode:
         self._quarantine = quarantine
         self._has_files = False
         self._dead_letters: list[Part] = []
-        self._applied: dict[str, UpsertReport] = {}
+        self._applied: list[tuple[str, UpsertReport]] = []
         self._memories: dict[int, UpsertMemory] = {}  # of parts that are changes: their rows are searched for once
 
     @property
@@ -38,7 +38,7 @@ class AppendMode:
         return self._dead_letters
 
     @property
-    def applied(self) -> Mapping[str, UpsertReport]:
+    def applied(self) -> Sequence[tuple[str, UpsertReport]]:
         return self._applied
 
     def accept(self, destination: Destination) -> None: ...
@@ -99,7 +99,8 @@ class AppendMode:
                 rows, bad = fitting_changes(recorded, columns, part.table, changes)
             self._keep_aside(core, part.table, bad)
         memory = self._memories.setdefault(id(part), UpsertMemory())
-        self._applied[part.table] = changes.apply(core, part.table, without_records(rows), self._options, memory)
+        report = changes.apply(core, part.table, without_records(rows), self._options, memory)
+        self._applied.append((part.table, report))
 
     def _keep_aside(self, core: Transaction, table: str, bad: Sequence[BadRow]) -> None:
         if bad:

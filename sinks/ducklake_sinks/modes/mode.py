@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -24,14 +24,14 @@ class Mode(Protocol):
     """One for each batch: its frames are accepted first; then all parts are prepared and staged, anew in each attempt.
 
     `dead_letters`: those that were staged last, whether they came as such or were found while staging. `applied`: what
-    became of changes that were staged last, by their table.
+    became of changes that were staged last, each with their table.
     """
 
     @property
     def dead_letters(self) -> Sequence[Part]: ...
 
     @property
-    def applied(self) -> Mapping[str, UpsertReport]: ...
+    def applied(self) -> Sequence[tuple[str, UpsertReport]]: ...
 
     def accept(self, destination: Destination) -> None:
         """Take notice of where rows go, before they are read; raise InvalidInput where this mode cannot write them."""
