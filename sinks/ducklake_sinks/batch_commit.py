@@ -37,7 +37,7 @@ class BatchCommit:
 
     def open(self) -> Transaction:
         """Return the transaction, before there are parts: executors must know its tables before they write."""
-        return self.core or self._begin()
+        return self.core or self._begin(fresh=self._mode.looks_for_rows)
 
     def discard(self) -> None:
         """End the transaction, if there is one; files of parts are not its own."""
@@ -46,10 +46,10 @@ class BatchCommit:
 
     def run(self, parts: Sequence[Part]) -> CommitResult:
         """Commit; where another writer has changed a table meanwhile, stage everything anew, a few times at most."""
-        has_changes = any(part.changes for part in parts)
-        core = self.open() if _has_files(parts) else self._begin(fresh=has_changes)
+        looks = self._mode.looks_for_rows
+        core = self.open() if _has_files(parts) else self._begin(fresh=looks)
         moved = self._fill(core, parts)
-        for _ in range(MAX_REBUILDS_OF_CHANGES if has_changes else MAX_REBUILDS):
+        for _ in range(MAX_REBUILDS_OF_CHANGES if looks else MAX_REBUILDS):
             places = _places_of_files(core, parts)
             try:
                 return _commit(core, moved)

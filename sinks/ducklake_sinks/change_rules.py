@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
@@ -12,8 +13,10 @@ from pyspark.sql.functions import expr
 
 from ducklake_core import Transaction
 from ducklake_core.errors import InvalidInput
+from ducklake_core.spec.names import fold
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
+from ducklake_core.upsert.rules import DEFAULT_KEEP_DELETED, OnDuplicateKeys
 from ducklake_sinks.frame_schema import FrameSchema
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ class ChangeArguments(TypedDict, total=False):
     apply_as_truncates: str | None
     except_columns: str | Sequence[str]
     ignore_null_updates: bool
+    on_duplicate_keys: OnDuplicateKeys
+    keep_deleted_keys: str | float | timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class ChangeRules:
     apply_as_truncates: str | None = None
     except_columns: tuple[str, ...] = ()
     ignore_null_updates: bool = False
+    on_duplicate_keys: OnDuplicateKeys = "error"
+    keep_deleted_keys: str | float | timedelta = DEFAULT_KEEP_DELETED
     deletes_all: bool = False  # each row names a key to delete
 
     @classmethod
@@ -67,7 +74,8 @@ class ChangeRules:
 
     def stored(self, schema: FrameSchema) -> FrameSchema:
         """Return the columns that the table has."""
-        return schema.without(*self.except_columns, *self._conditions())
+        left_out = {fold(name) for name in (*self.except_columns, *self._conditions())}
+        return schema.without(*(name for name in schema.types if fold(name) in left_out))
 
     def apply(
         self, core: Transaction, table: str, rows: pa.Table, options: SinkOptions, memory: UpsertMemory
@@ -86,6 +94,8 @@ class ChangeRules:
             apply_as_truncates=IS_TRUNCATE if IS_TRUNCATE in marks else None,
             except_columns=(*self.except_columns, *marks),
             ignore_null_updates=self.ignore_null_updates,
+            on_duplicate_keys=self.on_duplicate_keys,
+            keep_deleted_keys=self.keep_deleted_keys,
             fill_missing=options.merge_schema,
             inline_rows=options.inline_rows,
             inline_bytes=options.inline_bytes,

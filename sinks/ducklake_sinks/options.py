@@ -32,6 +32,7 @@ from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expressions
 from ducklake_core.storage_settings import OptionalStorage
+from ducklake_core.upsert.rules import DEFAULT_KEEP_DELETED
 from ducklake_sinks.change_rules import ChangeRules
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
@@ -39,10 +40,11 @@ from ducklake_sinks.routes import route_key
 Route: TypeAlias = str | Callable[[DataFrame], Column]
 BAD_ROW_CHOICES = ("fail", "quarantine")
 MODES = ("append", "upsert")
+DUPLICATE_CHOICES = ("error", "keep_first")
 # What only an upsert can be told.
 CHANGE_OPTIONS = (
     *("keys", "sequence_by", "apply_as_deletes", "apply_as_truncates"),
-    *("except_columns", "ignore_null_updates"),
+    *("except_columns", "ignore_null_updates", "on_duplicate_keys", "keep_deleted_keys"),
 )
 _SORT_KEY = re.compile(r"""("[^"]+"|[^\s"]+)(\s+(ASC|DESC))?(\s+NULLS\s+(FIRST|LAST))?""", re.IGNORECASE)
 _TEXTS = {"type": ["string", "array"], "items": {"type": "string"}}
@@ -103,6 +105,12 @@ def _choice(value: object) -> object:
 def _mode(value: object) -> object:
     if value not in MODES:
         raise ValueError("'append' or 'upsert'")
+    return value
+
+
+def _on_duplicates(value: object) -> object:
+    if value not in DUPLICATE_CHOICES:
+        raise ValueError("'error' or 'keep_first'")
     return value
 
 
@@ -203,6 +211,14 @@ class SinkOptions(Settings):
         "columns of the changes that the table does not get", default=()
     )
     ignore_null_updates: Flag = setting("a null in a change leaves the value that the row has", default=False)
+    on_duplicate_keys: Annotated[str, *checked(_on_duplicates, {"enum": [*DUPLICATE_CHOICES]})] = setting(
+        "or `'keep_first'`: what to do about a key that the table has more than once", default="error"
+    )
+    keep_deleted_keys: Duration = setting(
+        "how long deleted keys are remembered, for changes that come late",
+        default=timedelta(days=7),
+        shown=f"`'{DEFAULT_KEEP_DELETED}'`",
+    )
     job: OptionalText = setting(
         "a name for people, stored in each snapshot with the stream, the batch and the source offsets", default=None
     )
@@ -249,7 +265,7 @@ def _contradictions_of_mode(right: Mapping[str, Any]) -> Iterator[str]:  # Any: 
             yield "mode 'upsert' needs keys: name the columns that tell the table's rows apart, such as keys=['id']"
     elif "mode" in right:
         for name in CHANGE_OPTIONS:
-            if right.get(name):
+            if right.get(name, SinkOptions.model_fields[name].default) != SinkOptions.model_fields[name].default:
                 yield f"{name} says how changes are applied: it needs mode='upsert'"
 
 

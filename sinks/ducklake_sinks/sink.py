@@ -67,6 +67,8 @@ class DuckLakeSink:
         apply_as_truncates: str | None = None,
         except_columns: Sequence[str] | str = (),
         ignore_null_updates: bool = False,
+        on_duplicate_keys: str = "error",
+        keep_deleted_keys: str | float | timedelta = "7d",
         job: str | None = None,
         catalog_timeout: str | float | timedelta = "2m",
         recorder: Recorder | None = None,
@@ -101,6 +103,8 @@ class DuckLakeSink:
         or writes Parquet, and flushes. `table`: another than the sink's own. Raises InvalidInput inside `foreachBatch`
         with the classic client; over Spark Connect that is not noticed, and a repeated batch is written twice.
         """
+        if self.options.changes is not None and table in (None, self.options.table):
+            raise InvalidInput("this sink applies rows by key, and sink.append(df) would not: use sink.upsert(df)")
         runtime = self._running()
         with SinkTransaction(runtime, runtime.begin_without_number(frame.sparkSession, "sink.append")) as tx:
             tx.append(frame, table)

@@ -104,9 +104,9 @@ class SinkTransaction:
         self._take(frame, table, ChangeRules.of(rules, self._runtime.options.changes), None)
 
     def delete(self, frame: DataFrame, table: str | None = None, *, keys: Sequence[str] | str = ()) -> None:
-        """Delete the rows that have the keys of a frame's rows."""
+        """Delete the rows that have the keys of a frame's rows; its other columns say nothing."""
         rules = ChangeRules.of({"keys": keys} if keys else {}, self._runtime.options.changes)
-        self._take(frame.select(*rules.keys), table, ChangeRules(rules.keys, deletes_all=True), None)
+        self._take(frame, table, ChangeRules(rules.keys, deletes_all=True), None)
 
     def _take(
         self,

@@ -54,7 +54,35 @@ def test_table_follows_the_envelopes(
 
     write(record_frame(spark, [envelope("t"), envelope("c", after=row(9, "new"))]).coalesce(1), 2)
 
-    assert oracle.query("SELECT * FROM orders") == [(9, "new")]
+    assert oracle.query("SELECT * FROM orders ORDER BY id") == [(1, "Anna"), (4, "Cid"), (9, "new")]
+    truncates = oracle.query(f"SELECT row->>'__op' FROM {DEAD} WHERE reason LIKE 'a null in the key column%'")
+    assert truncates == [("t",)]
+
+
+def test_delete_needs_nothing_but_the_key(
+    spark: SparkSession, catalog: Catalog, make_writer: MakeWriter, oracle: Oracle
+) -> None:
+    strict = "id bigint NOT NULL, `a name` string NOT NULL"
+    write = make_writer(format="debezium", schema=strict, sink={"mode": "upsert", "keys": ["id"]}).write
+
+    write(record_frame(spark, [envelope("c", after=row(1, "Ann")), envelope("c", after=row(2, "Bob"))]), 0)
+    write(record_frame(spark, [envelope("d", {"id": 1})]), 1)
+
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT * FROM orders") == [(2, "Bob")]
+
+
+def test_value_that_is_not_told_fails_the_batch_and_is_not_written(
+    spark: SparkSession, catalog: Catalog, make_writer: MakeWriter, oracle: Oracle
+) -> None:
+    write = make_writer(format="debezium", schema=SCHEMA, sink={"mode": "upsert", "keys": ["id"]}).write
+    write(record_frame(spark, [envelope("c", after=row(1, "Ann"))]), 0)
+
+    with pytest.raises(Exception, match="set REPLICA IDENTITY of the table to FULL"):
+        write(record_frame(spark, [envelope("u", after=row(1, "__debezium_unavailable_value"))]), 1)
+
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT * FROM orders") == [(1, "Ann")]
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {

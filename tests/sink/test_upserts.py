@@ -141,6 +141,40 @@ def test_another_writer_of_the_same_key_makes_no_second_row(
     assert customers(oracle, catalog) == [(1, "Ann"), (2, "Bob")]
 
 
+def test_large_appends_beside_changes_follow_on_each_other(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    """The rows to append are files, which are written once; the changes are looked for in the last snapshot."""
+    sink = make_sink(inline_rows=10)
+
+    for number in range(3):
+        with sink.transaction(number, spark) as tx:
+            tx.append(spark.range(2000).coalesce(1), "main.log")
+            tx.upsert(changes(spark, (1, f"n{number}", "u", number)), "main.customers", keys=["id"])
+
+    assert customers(oracle, catalog) == [(1, "n2", "u", 2)]
+    assert oracle.query("SELECT count(*) FROM lake.main.log") == [(6000,)]
+    check_lake(catalog, orphans=0)
+
+
+def test_names_of_columns_and_tables_may_come_from_anywhere(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    rules = {**RULES, "table": None, "route": "name", "except_columns": ["OP", "Lsn", "name"]}
+    sink = make_sink(**rules, on_bad_row="quarantine")
+
+    sink(changes(spark, (1, "main.customers", "c", 1), (2, "main.customers", "c", 2)), 0)
+    with sink.transaction(1, spark) as tx:
+        tx.delete(changes(spark, (1, "main.customers", "c", 1)))
+
+    assert customers(oracle, catalog) == [(2,)]
+
+
+def test_rows_are_not_appended_to_a_table_that_is_kept_by_key(spark: SparkSession, make_sink: MakeSink) -> None:
+    with pytest.raises(InvalidInput, match=r"use sink\.upsert"):
+        make_sink(**RULES).append(changes(spark, (1, "Ann", "c", 1)))
+
+
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_told_before_anything_is_opened(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):

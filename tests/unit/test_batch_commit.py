@@ -32,6 +32,8 @@ class Core:
 class Staging:
     """A mode that meets a conflict in each of its first attempts; it counts them."""
 
+    looks_for_rows = False
+
     def __init__(self, conflicts: int, *, rows_moved: bool = True) -> None:
         self.left, self.attempts, self.rows_moved = conflicts, 0, rows_moved
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ducklake_core import Transaction
 from ducklake_core.errors import CommitConflict, InvalidInput
+from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
 from ducklake_sinks.bad_changes import fitting_changes
@@ -29,6 +30,7 @@ class AppendMode:
         self._options = options
         self._quarantine = quarantine
         self._has_files = False
+        self._looks_for_rows = False
         self._dead_letters: list[Part] = []
         self._applied: list[tuple[str, UpsertReport]] = []
         self._memories: dict[int, UpsertMemory] = {}  # of parts that are changes: their rows are searched for once
@@ -41,7 +43,12 @@ class AppendMode:
     def applied(self) -> Sequence[tuple[str, UpsertReport]]:
         return self._applied
 
-    def accept(self, destination: Destination) -> None: ...
+    @property
+    def looks_for_rows(self) -> bool:
+        return self._looks_for_rows
+
+    def accept(self, destination: Destination) -> None:
+        self._looks_for_rows |= destination.changes is not None
 
     def prepare(self, core: Transaction, parts: Sequence[Part]) -> None:
         self._dead_letters.clear()
@@ -66,9 +73,10 @@ class AppendMode:
     def on_conflict(self, error: CommitConflict) -> OnConflict:
         """Rows alone can always be staged anew. Files were made for tables as they were, and are never made again.
 
-        They are staged anew after what only moves rows, as a flush or a merge does; else a conflict is final.
+        They are staged anew after what only moves rows, as a flush or a merge does, and beside changes, which each
+        commit to their table is in the way of; else a conflict is final.
         """
-        can_rebuild = not self._has_files or error.rows_moved
+        can_rebuild = not self._has_files or error.rows_moved or self._looks_for_rows
         return OnConflict.REBUILD if can_rebuild else OnConflict.GIVE_UP
 
     def _append(self, core: Transaction, part: Part, rows: pa.Table) -> None:
@@ -98,6 +106,8 @@ class AppendMode:
             if recorded is not None:
                 rows, bad = fitting_changes(recorded, columns, part.table, changes)
             self._keep_aside(core, part.table, bad)
+        else:
+            refuse_invalid_text(without_records(rows), part.table)
         memory = self._memories.setdefault(id(part), UpsertMemory())
         report = changes.apply(core, part.table, without_records(rows), self._options, memory)
         self._applied.append((part.table, report))
@@ -136,6 +146,7 @@ class ReplaceMode(AppendMode):
         self._replaced: list[str] = []
 
     def accept(self, destination: Destination) -> None:
+        super().accept(destination)
         if destination.table is None:
             raise InvalidInput("a route has no rows to be replaced: name a table, as in sink.replace(df, table)")
         self._replaced.append(destination.table)

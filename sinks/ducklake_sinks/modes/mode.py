@@ -31,6 +31,10 @@ class Mode(Protocol):
     def dead_letters(self) -> Sequence[Part]: ...
 
     @property
+    def looks_for_rows(self) -> bool:
+        """Whether rows of tables are looked for, as far as is known: then it must begin with the last commit."""
+
+    @property
     def applied(self) -> Sequence[tuple[str, UpsertReport]]: ...
 
     def accept(self, destination: Destination) -> None:

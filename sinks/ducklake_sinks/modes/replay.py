@@ -45,6 +45,7 @@ class ReplayMode(AppendMode):
         return len(self._failed)
 
     def accept(self, destination: Destination) -> None:
+        super().accept(destination)
         self._setup.tables.sizes[destination.key] = BatchSize.SMALL
 
     def prepare(self, core: Transaction, parts: Sequence[Part]) -> None:

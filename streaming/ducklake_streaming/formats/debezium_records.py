@@ -32,7 +32,7 @@ class DebeziumDecoder:
         image: T.DataType = T.StringType() if row is None else row
         envelope = T.StructType(
             [
-                T.StructField("before", image),
+                T.StructField("before", _optional(image)),
                 T.StructField("after", image),
                 T.StructField("op", T.StringType()),
                 T.StructField("source", T.MapType(T.StringType(), T.StringType())),
@@ -60,6 +60,13 @@ class DebeziumDecoder:
 
     def refresh(self) -> None:
         """Do nothing: the schema is given."""
+
+
+def _optional(image: T.DataType) -> T.DataType:
+    """Return the rows of before: of one that is deleted a database may tell nothing but its key."""
+    if not isinstance(image, T.StructType):
+        return image
+    return T.StructType([T.StructField(field.name, field.dataType) for field in image.fields])
 
 
 def _explain(schema: T.StructType, value: bytes | None, error: str) -> str:
