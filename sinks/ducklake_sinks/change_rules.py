@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
 
 from ducklake_core import Transaction
 from ducklake_core.errors import InvalidInput
@@ -68,9 +67,8 @@ class ChangeRules:
 
     def marked(self, frame: DataFrame) -> DataFrame:
         """Return the changes with what the conditions say of each."""
-        for name, condition in self._conditions().items():
-            frame = frame.withColumn(name, expr(f"coalesce({condition}, false)"))
-        return frame
+        marks = [f"coalesce({condition}, false) AS {name}" for name, condition in self._conditions().items()]
+        return frame.selectExpr("*", *marks) if marks else frame
 
     def stored(self, schema: FrameSchema) -> FrameSchema:
         """Return the columns that the table has."""

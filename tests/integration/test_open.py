@@ -103,7 +103,7 @@ def test_metadata_that_lacks_something(
 
 
 def test_hadoops_name_of_a_storage_is_no_other_data_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ducklake_core.files.storage._filesystem", lambda *_: None)  # in place of the network
+    monkeypatch.setattr("ducklake_core.files.storage.open_filesystem", lambda *_, **__: None)  # in place of the network
     url = f"sqlite:///{tmp_path}/l.sqlite"
     Lake.create(url, "s3://bucket/lake").close()
 
@@ -114,7 +114,7 @@ def test_hadoops_name_of_a_storage_is_no_other_data_path(tmp_path: Path, monkeyp
 
 
 def test_passwords_of_data_paths_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ducklake_core.files.storage._filesystem", lambda *_: None)  # in place of the network
+    monkeypatch.setattr("ducklake_core.files.storage.open_filesystem", lambda *_, **__: None)  # in place of the network
     url = f"sqlite:///{tmp_path}/l.sqlite"
     Lake.create(url, "s3://me:pw-secret@bucket/lake").close()
 
