@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -17,11 +19,12 @@ class ArrowCollector:
         self._schema: pa.Schema | None = None
 
     def collect(self, frame: DataFrame) -> pa.Table:
-        fetch = getattr(frame, "_collect_as_arrow", None)  # what `toArrow` rests on; the frames of Connect have none
-        if self._schema is None or fetch is None:
+        # A frame of Connect, which has no object of the JVM, takes any other name for that of a column.
+        if self._schema is None or getattr(frame, "_jdf", None) is None:
             table = frame.toArrow()
             self._schema = table.schema
             return table
-        batches = fetch()
+        classic: Any = frame  # Any: what `toArrow` rests on is not declared
+        batches = classic._collect_as_arrow()
         table = pa.Table.from_batches(batches) if batches else self._schema.empty_table()
         return table if table.schema.equals(self._schema) else table.cast(self._schema)
