@@ -25,6 +25,6 @@ class ArrowCollector:
             self._schema = table.schema
             return table
         classic: Any = frame  # Any: what `toArrow` rests on is not declared
-        batches = classic._collect_as_arrow()
+        batches = classic._collect_as_arrow()  # noqa: SLF001 # see above
         table = pa.Table.from_batches(batches) if batches else self._schema.empty_table()
         return table if table.schema.equals(self._schema) else table.cast(self._schema)
