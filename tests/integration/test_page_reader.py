@@ -195,6 +195,29 @@ def test_chunks_are_about_as_large_as_asked_for(lake: Lake, monkeypatch: pytest.
     assert max(chunk.rows.nbytes for chunk in chunks) < 1_000_000
 
 
+@pytest.mark.parametrize("chunk_bytes", [200_000, 2**22], ids=["a page is too large", "a block is too large"])
+def test_values_that_are_compressed_make_no_chunk_too_large(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    """A page of them has some 450 kB; a block of pages with other rows before them, some 10 MB."""
+    lake.create_table("t", {"s": "varchar", "l": "varchar[]"})
+    for text, count in (("x", 10_000), *[("y" * 10_000, 50)] * 20, ("z", 10_000)):
+        lake.append("t", pa.table({"s": [text] * count, "l": pa.nulls(count, pa.list_(pa.string()))}))
+    assert lake.inlined_state("t").rows == 21_000
+
+    chunks, found = read(lake, monkeypatch, by_pages=True, chunk_bytes=chunk_bytes)
+
+    assert max(chunk.rows.nbytes for chunk in chunks) < 1.5 * chunk_bytes
+    assert found == read(lake, monkeypatch, by_pages=False, chunk_bytes=chunk_bytes)[1]
+
+
+def test_a_block_may_have_as_many_columns_as_postgresql_lets_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.create_table("t", {f"c{i}": "varchar" for i in range(800)})
+    lake.append("t", pa.table({f"c{i}": ["x"] * 30 for i in range(800)}))
+
+    same_both_ways(lake, monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("step", "block_bytes", "expected"),
     [(1, 8_000, 2), (16, 2**17, 32), (32, 2**18, 32), (64, 0, 64), (32, 2**22, 2), (1, 2**30, 1)],

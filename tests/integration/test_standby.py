@@ -1,16 +1,19 @@
 """A catalog whose address leads to a standby: it reads, and waits with writes until that is the primary."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.catalog.database import Database
 from ducklake_core.errors import CatalogForbidden, CatalogUnavailable
-from ducklake_core.observe import CatalogAway, Event, Recorder
+from ducklake_core.observe import CatalogAway, CommitRetried, Event, Recorder
 from ducklake_streaming.demo.local_postgres import HOST, USER
 from tests.fixtures.failover import run_replicated_postgres
+from tests.fixtures.postgres import PostgresDatabase
 
 
 class FirstWait(Recorder):
@@ -22,6 +25,36 @@ class FirstWait(Recorder):
     def record(self, event: Event) -> None:
         if isinstance(event, CatalogAway):
             self.has_come.set()
+
+
+class Promotion(Recorder):
+    """Lets a database write again when somebody tries a commit again."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.primary = database.dialect
+        self.retries = 0
+        database.dialect = replace(database.dialect, begin_write="BEGIN READ ONLY")
+
+    def record(self, event: Event) -> None:
+        if isinstance(event, CommitRetried):
+            self.retries += 1
+            self.database.dialect = self.primary
+
+
+def test_write_that_a_standby_refused_just_before_it_became_the_primary_is_tried_again(
+    postgres_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    """Whoever asks then finds a server that is no standby, and that is not set to refuse writes either."""
+    with Lake.create(postgres_database.url, f"{tmp_path}/data") as lake:
+        lake.create_table("t", {"i": "int64"})
+        promotion = Promotion(lake.database)
+        lake.database.patience = replace(lake.database.patience, recorder=promotion)
+
+        lake.append("t", {"i": [1]})
+
+        assert lake.table("t").count() == 1
+    assert promotion.retries == 1
 
 
 @pytest.mark.timeout(300)

@@ -18,9 +18,8 @@ from tests.fixtures.roles import MAINTENANCE, PASSWORDS, make_guarded_lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-MOST_CONNECTIONS = (
-    8  # of a job with two pipelines, one of which reads a feed, metrics and maintenance: docs/postgres.md
-)
+MOST_CONNECTIONS = 8  # of a job with two pipelines, one of them a feed, metrics and maintenance: see docs/postgres.md
+BATCHES = 3
 
 
 @pytest.fixture
@@ -73,7 +72,9 @@ def wait_for_more(job: JobProcess, server: ReplicatedPostgres, database: Postgre
         nonlocal most
         most = max(most, int(str(ask(server, database, connections)[0][0])))
         now = [batch for [batch] in ask(server, database, batches)]
-        return len(now) == 2 and all(int(str(b)) >= int(str(a)) + 5 for a, b in zip(before or [0, 0], now, strict=True))
+        return len(now) == 2 and all(
+            int(str(b)) >= int(str(a)) + BATCHES for a, b in zip(before or [0, 0], now, strict=True)
+        )
 
     job.wait_for(has_more)
     return most

@@ -182,7 +182,7 @@ class Database:
                 [[is_standby]] = session.query(text(self.dialect.is_standby))
         except (CatalogUnavailable, CatalogError):
             return found  # the first error is the one to be seen
-        return CatalogUnavailable(f"{found.message}: it is a standby", **found.facts) if is_standby else found
+        return CatalogUnavailable(f"{found.message}: it is a standby, or was", **found.facts) if is_standby else found
 
     def _refuse_other_format(self, error: BaseException) -> None:
         """Raise UnsupportedFormatVersion, or ContentionError, if that is why the database does not know what was asked.

@@ -51,7 +51,7 @@ class CatalogDialect:
     # The snapshots that were committed after an open transaction of another session began, or may have been, newest
     # first; None: nobody can commit beside one.
     unseen_snapshots: Callable[[Table], Select[Any]] | None = None  # Any: see above
-    # SQL that tells whether a server that lets nobody write follows another one now, and may take its place.
+    # SQL that tells whether a server that refused a write follows another one and may take its place, or just did.
     is_standby: str | None = None
 
     def is_stale_assumption(self, error: BaseException) -> bool:

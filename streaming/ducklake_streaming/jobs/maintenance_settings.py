@@ -78,7 +78,9 @@ class MaintenanceSettings(Keys):
     )
     cleanup: Flag = setting("remove files that no snapshot needs any more", default=True)
     cleanup_older_than: OptionalDuration = setting(
-        "how long ago that must be; default: the option `delete_older_than`, 2 days", default=None
+        "how long ago that must be: longer than any batch or query, which may still read them; "
+        "default: the option `delete_older_than`, 2 days",
+        default=None,
     )
     orphans: Orphans = setting(
         'files that no snapshot ever named: "count" them, "delete" them, or "leave" them alone', default="count"

@@ -94,5 +94,6 @@ POSTGRES = CatalogDialect(
     inlined_rules=POSTGRES_RULES,
     inlined=PostgresInlinedStore(),
     unseen_snapshots=unseen_snapshots,
-    is_standby="SELECT pg_is_in_recovery()",
+    # One that became the primary since refuses nothing, unless it is set to.
+    is_standby="SELECT pg_is_in_recovery() OR NOT current_setting('default_transaction_read_only')::boolean",
 )

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Select, Table, bindparam, case, func, literal_column, select
+from sqlalchemy import BigInteger, ColumnElement, Select, Table, bindparam, case, func, literal_column, select
 
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, RawSqlType
 from ducklake_core.catalog.postgres.arrays import bytes_array, fixed_array, fixed_form, validity_buffer
@@ -114,17 +115,28 @@ class JoinPlan:
 
 @lru_cache(maxsize=128)
 def block_query(table: Table, picked: tuple[ColumnElement[object], ...], plan: JoinPlan) -> Select[*tuple[Any, ...]]:
-    """Return the query of one block: the rows begun by `snapshot` on the pages from `first` up to before `after`."""
+    """Return the query of one block: the rows begun by `snapshot` on the pages from `first` up to before `after`.
+
+    It gives no row where texts and blobs, together, have more than `most_bytes`: values that PostgreSQL has compressed
+    are many times as large as their page.
+    """
     row_id, begin, end = (table.c[name] for name in SYSTEM_COLUMNS)
     system = [_joined(func.int8send(value)) for value in (row_id, begin, func.coalesce(end, 0))]
     values = [_value(element, column) for element, column in zip(picked, plan.columns, strict=True)]
     first = len(SYSTEM_COLUMNS)
     extras = [_extra(picked[i - first], plan.columns[i - first]) for i in plan.extras]
-    return select(*system, *values, *extras).where(
+    found = select(*system, *values, *extras).where(
         begin <= bindparam("snapshot"),
         bindparam("first", type_=PLACE.type) <= PLACE,
         bindparam("after", type_=PLACE.type) > PLACE,
     )
+    # The server joins no column twice: it knows the same call of an aggregate when it sees it again.
+    sizes = [
+        func.coalesce(func.octet_length(value), literal_column("0"), type_=BigInteger)
+        for value, column in zip(values, plan.columns, strict=True)
+        if fixed_form(column) is None
+    ]
+    return found.having(reduce(add, sizes) <= bindparam("most_bytes")) if sizes else found
 
 
 def page_start(page: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import BigInteger, ColumnElement, Select, String, Table, bindparam, column, func, literal, select
 from sqlalchemy import cast as sql_cast
@@ -71,7 +71,7 @@ def read_in_order(
 ) -> Generator[tuple[RowVersions, int], None, None]:
     """Yield row versions by row id and begin, in chunks of about so many bytes, each with the page to go on from.
 
-    Ends before the last page where the order ends, or where the rows cannot be taken apart.
+    Ends before the last page where the order ends, where the rows cannot be taken apart, or where a page is too large.
     """
     session.query(_SETTINGS)
     last, page, size = (-1, -1), 0, 0
@@ -93,7 +93,7 @@ def read_in_order(
             yield found.slice(0, done), page
             last = found.key(done - 1)
             carried = [found.slice(done, len(found))] if done < len(found) else []
-            parts, size = [], 0
+            parts, size = [], sum(rest.rows.nbytes for rest in carried)
     for rest in carried:
         yield rest, page
 
@@ -108,38 +108,64 @@ def _versions(blocks: Sequence[Block], scan: PageScan) -> RowVersions:
 def _fetch(
     session: PostgresSession, scan: PageScan, count: int, chunk_bytes: int
 ) -> Generator[tuple[list[Block], int], None, None]:
-    """Yield the blocks of each round trip, and the page after them."""
-    plan = JoinPlan(scan.columns)
+    """Yield the blocks of each round trip, and the page after them; end before a page that is too large by itself."""
+    plan, limits = JoinPlan(scan.columns), BlockLimits.of_chunk(chunk_bytes)
     page, step = 0, 1
     while page < count:
-        starts = range(page, count, step)[: _blocks_at_once(chunk_bytes) if step > 1 else 1]
-        found = _query(session, scan, plan, [(start, min(start + step, count)) for start in starts])
+        starts = range(page, count, step)[: limits.at_once if step > 1 else 1]
+        ranges = [(start, min(start + step, count)) for start in starts]
+        found = _query(session, scan, plan, ranges, limits.most_bytes)
+        if found is None and step == 1:
+            return
+        if found is None:
+            step = 1
+            continue
         nulls = frozenset[int]().union(*(plan.unexpected_nulls(block) for block in found))
         if nulls:
             plan = replace(plan, with_nulls=plan.with_nulls | nulls)
             continue
-        page = min(starts[-1] + step, count)
+        page = ranges[-1][1]
         yield found, page
-        step = next_step(step, sum(block.size_bytes for block in found) // len(starts))
+        step = next_step(step, sum(block.size_bytes for block in found) // len(starts), limits.wanted_bytes)
 
 
-def next_step(step: int, block_bytes: int) -> int:
+@dataclass(frozen=True, slots=True)
+class BlockLimits:
+    """How many blocks a round trip may have, how large one should be, and how large it may be.
+
+    Together they are no more than half a chunk.
+    """
+
+    at_once: int
+    wanted_bytes: int
+    most_bytes: int
+
+    @classmethod
+    def of_chunk(cls, chunk_bytes: int) -> Self:
+        at_once = max(1, min(_MAX_BLOCKS, chunk_bytes // (4 * _BLOCK_BYTES)))
+        most_bytes = chunk_bytes // (2 * at_once)
+        return cls(at_once, min(_BLOCK_BYTES, most_bytes // 2), most_bytes)
+
+
+def next_step(step: int, block_bytes: int, wanted_bytes: int = _BLOCK_BYTES) -> int:
     """Return how many pages the next blocks should have, by what the last ones had: at most twice as many."""
-    wanted = step * _BLOCK_BYTES // max(1, block_bytes)
+    wanted = step * wanted_bytes // max(1, block_bytes)
     return max(1, min(wanted, 2 * step, _MAX_PAGES))
 
 
-def _blocks_at_once(chunk_bytes: int) -> int:
-    return max(1, min(_MAX_BLOCKS, chunk_bytes // (4 * _BLOCK_BYTES)))
-
-
-def _query(session: PostgresSession, scan: PageScan, plan: JoinPlan, ranges: Sequence[tuple[int, int]]) -> list[Block]:
+def _query(
+    session: PostgresSession, scan: PageScan, plan: JoinPlan, ranges: Sequence[tuple[int, int]], most_bytes: int
+) -> list[Block] | None:
+    """Return the blocks of some ranges of pages that have rows; None when one of them is too large."""
     query = block_query(scan.table, scan.picked, plan)
+    common: dict[str, object] = {"snapshot": scan.snapshot, "most_bytes": most_bytes}
     statements = [
-        Statement(query, {"snapshot": scan.snapshot, "first": page_start(first), "after": page_start(after)})
-        for first, after in ranges
+        Statement(query, {**common, "first": page_start(first), "after": page_start(after)}) for first, after in ranges
     ]
-    found = (plan.block(row) for row in session.run_raw(statements))
+    rows = session.run_raw(statements)
+    if not all(rows):
+        return None
+    found = (plan.block(row) for row in rows)
     return [block for block in found if block is not None]
 
 

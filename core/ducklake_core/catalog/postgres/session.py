@@ -55,7 +55,7 @@ class PostgresSession(Session):
         return results[:-1]
 
     def run_raw(self, statements: Sequence[Statement]) -> list[list[bytes | None]]:
-        """Run queries of one row each and return its values in PostgreSQL's binary format."""
+        """Run queries of at most one row each; return its values in PostgreSQL's binary format, or none."""
         self.begin()
         return self._wire.exchange_raw([*map(_command, statements)])
 

@@ -108,9 +108,12 @@ class Wire:
         return [[row for result in found for row in self._rows(result)] for found in self._results(commands, and_then)]
 
     def exchange_raw(self, commands: Sequence[Command]) -> list[list[bytes | None]]:
-        """Run queries of one row each in one round trip and return its values in their binary form."""
+        """Run queries of at most one row each in one round trip; return its values in their binary form, or none."""
         results = [found for [found] in self._results(commands, tuple)]
-        return [[result.get_value(0, index) for index in range(result.nfields)] for result in results]
+        return [
+            [result.get_value(0, index) for index in range(result.nfields)] if result.ntuples else []
+            for result in results
+        ]
 
     def _results(
         self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]]
