@@ -8,6 +8,7 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import CommitConflict
+from ducklake_core.upsert.memory import UpsertMemory
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle, OracleError
@@ -178,4 +179,18 @@ def test_two_upsert_streams_and_an_append_stream_lose_nothing(catalog: Catalog, 
 
     assert not errors
     assert set(contents(lake)) == {*range(MANY), 100, 101, *range(500, 508), *range(1000, 1008)}
+    check_lake(catalog)
+
+
+def test_the_same_memory_with_other_rows_in_the_next_attempt_finds_their_keys(catalog: Catalog, lake: Lake) -> None:
+    """A sink takes bad rows out of a batch; which ones may differ when the table was altered in between."""
+    memory = UpsertMemory()
+    with pytest.raises(CommitConflict), lake.transaction() as tx:  # noqa: PT012 # the commit fails
+        tx.upsert("t", rows([1, 2, 3, 777], "new"), keys="id", memory=memory)
+        lake.update("t", {"v": 7.0}, "id = 5")
+    with lake.transaction() as tx:
+        assert tx.upsert("t", rows([2, 3, 777], "new"), keys="id", memory=memory).updated == 2
+
+    found = contents(lake)
+    assert {i: found[i] for i in (1, 2, 3, 777)} == {1: "n1", 2: "new2", 3: "new3", 777: "new777"}
     check_lake(catalog)

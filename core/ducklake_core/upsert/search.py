@@ -134,7 +134,7 @@ class Search:
 
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not read again."""
-        known = self.memory.of_columns(columns)
+        known = self.memory.of((*self.keys, *columns), self.index)
         new = [file for file in files if file.path not in known]
         searched = beside_each_other(lambda file: self._in_file(file, columns), new)
         found = dict(zip((file.path for file in new), searched, strict=True))
