@@ -184,7 +184,8 @@ class Transaction(TransactionKeyedChanges):
     def append_files(self, table: str, files: Sequence[NewDataFile], *, lent: bool = False) -> None:
         """Add data files that were written elsewhere, by executors for instance, with `write_data_files`.
 
-        They go when the transaction does not commit. `lent`: they stay, for another transaction or to be removed there.
+        They go when the transaction does not commit. `lent`: they stay, for another transaction or to be removed there,
+        also one that no snapshot gets because the transaction changes rows of it afterwards.
         """
         pending = self._table(table)
         pending.files += files

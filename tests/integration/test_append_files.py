@@ -56,3 +56,27 @@ def test_files_that_are_lent_stay_for_another_transaction(catalog: Catalog) -> N
             second.append_files("t", files)
 
         assert lake.table("t").count() == 40
+
+
+def test_files_that_are_lent_stay_also_where_rows_of_them_change(catalog: Catalog) -> None:
+    changes = {
+        "upsert": lambda tx: tx.upsert("t", {"id": [3], "v": ["new"]}, keys="id"),
+        "update": lambda tx: tx.update("t", {"v": "new"}, "id = 3"),
+        "delete": lambda tx: tx.delete("t", "id = 3"),
+    }
+    rows = ROWS.append_column("v", pa.array(["old"] * 40))
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", rows.schema)
+        layout = file_layout(lake.table("t").version, TableOptions())
+        files = write_data_files(lake.storage, layout, rows)
+        for change in changes.values():
+            first = lake.transaction()
+            first.append_files("t", files, lent=True)
+            change(first)
+            first.discard()
+            assert lake.storage.exists(layout.directory + files[0].path)
+
+        with lake.transaction() as second:
+            second.append_files("t", files)
+
+        assert lake.table("t").count() == 40
