@@ -16,7 +16,7 @@ from ducklake_core.spec.types import build_columns
 from ducklake_core.upsert.candidates import Candidates
 from ducklake_core.upsert.decision import decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
-from ducklake_core.upsert.events import Events, last_events
+from ducklake_core.upsert.events import Arrived, Events
 from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.rules import UpsertRules
@@ -64,7 +64,7 @@ def events_of(
     rows: list[dict[str, Any]], **arguments: Any
 ) -> tuple[Events, dict[int, dict[str, Any] | None]]:  # Any: of upsert
     """Return the last events, and what each key gets: None is a delete."""
-    events = last_events(pa.Table.from_pylist(rows), TABLE, UpsertRules.of("id", **arguments))
+    events = Arrived.of(pa.Table.from_pylist(rows), TABLE, UpsertRules.of("id", **arguments)).last()
     found = events.rows.to_pylist()
     ids = events.keys.column("id").to_pylist()
     return events, {i: None if row < 0 else found[row] for i, row in zip(ids, events.row_of.tolist(), strict=True)}

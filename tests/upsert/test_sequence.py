@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
@@ -130,3 +131,31 @@ def test_what_gives_no_order_is_refused(
     apply(lake, event(9, "z", 1))
     with pytest.raises(error, match=said):
         lake.upsert("beside", events, **{**BESIDE, **changed})
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("where", [INSIDE, BESIDE], ids=["inside", "beside"])
+def test_late_events_of_a_batch_say_nothing_of_a_row_that_a_later_one_changes_in_part(
+    lake: Lake,
+    where: dict[str, Any],
+    is_cut: bool,  # noqa: FBT001 # a parameter
+) -> None:
+    def apply_parts(*events: tuple[int, int | None, int | None, int, str]) -> None:
+        names = ("id", "a", "b", "lsn", "op")
+        found = [pa.array([e[i] for e in events], pa.string() if i == 4 else pa.int64()) for i in range(5)]
+        lake.upsert("parts", pa.table(found, names=names), **where, ignore_null_updates=True)
+
+    lake.create_table("parts", {"id": "int64", "a": "int64", "b": "int64"})
+    if where is INSIDE:
+        lake.add_column("parts", "lsn", "int64")
+    apply_parts(*((i, 9, 9, 15, "u") for i in (1, 2, 3, 4)))
+    first = [(1, 1, None, 10, "u"), (2, None, None, 10, "d"), (3, 1, None, 15, "u"), (4, None, None, 15, "d")]
+    second = [(i, None, 2, 20, "u") for i in (1, 2, 3, 4)]
+    if is_cut:
+        apply_parts(*first)
+        apply_parts(*second)
+    else:
+        apply_parts(*first, *second)
+
+    found = {row["id"]: (row["a"], row["b"]) for row in lake.table("parts").read().to_pylist()}
+    assert found == {1: (9, 2), 2: (9, 2), 3: (1, 2), 4: (None, 2)}

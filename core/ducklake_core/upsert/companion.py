@@ -24,7 +24,6 @@ from ducklake_core.upsert.keyed_write import KeyedWrite
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.search import Found
-from ducklake_core.upsert.sequence import is_older
 
 SCHEMA = "ducklake_streaming"
 DELETED_AT = "deleted_at"
@@ -58,13 +57,9 @@ class Companion:
         """Return what is known of the events' keys."""
         return self._write(self._rows(np.zeros(0, bool))).find(self._of(_SEQUENCE))
 
-    def late(self, found: Found) -> np.ndarray:
-        """Tell of each key whether a later event than this one is known."""
-        late = np.zeros(self.events.index.count, bool)
-        for numbers, stored in self._sequences(found):
-            assert self.events.sequence is not None  # noqa: S101 # who has a companion has a sequence
-            late[numbers[is_older(self.events.sequence.take(numbers), stored)]] = True
-        return late
+    def sequences(self, found: Found) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Yield the numbers of keys that are known, and the sequence of the last event of each."""
+        return found.select([c.name for c in self._of(_SEQUENCE)])
 
     def remember(self, found: Found, is_late: np.ndarray) -> None:
         """Keep the sequences of the events that are applied, as far as the table itself does not tell them."""
@@ -79,10 +74,6 @@ class Companion:
         limit = pa.scalar(time, pa.timestamp("us", "UTC"))
         return self.writer.delete(self.pending, Comparison(FieldRef(column, (DELETED_AT,)), Operator.LT, limit))
 
-    def _sequences(self, found: Found) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        names = [c.name for c in self._of(_SEQUENCE)]
-        return ((hits.numbers, hits.values.select(names)) for hits in found.hits)
-
     def _of(self, prefix: str) -> tuple[Column, ...]:
         return tuple(c for c in self.pending.table.columns if c.name.startswith(prefix))
 
@@ -94,7 +85,7 @@ class Companion:
     def _rows(self, kept: np.ndarray) -> Events:
         """Return the events as changes of the companion: what is kept is a row, of the others nothing is known."""
         events, numbers = self.events, np.flatnonzero(kept)
-        assert events.sequence is not None  # noqa: S101 # see above
+        assert events.sequence is not None  # noqa: S101 # who has a companion has a sequence
         deleted_at = [self.now if is_delete else None for is_delete in events.is_delete[numbers].tolist()]
         columns = [*events.keys.take(numbers).columns, *events.sequence.take(numbers).columns]
         rows = pa.table([*columns, pa.array(deleted_at, pa.timestamp("us", "UTC"))], names=self._names())

@@ -66,6 +66,10 @@ class Found:
     def numbers(self) -> np.ndarray:
         return np.concatenate([np.empty(0, np.int64), *(hits.numbers for hits in self.hits)])
 
+    def select(self, names: Sequence[str]) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Yield numbers of keys and some columns of their rows, part by part."""
+        return ((hits.numbers, hits.values.select(names)) for hits in self.hits)
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
