@@ -73,9 +73,9 @@ class KeyIndex:
 
     def has_same_numbers(self, other: KeyIndex) -> bool:
         """Tell whether another has the same keys, each with the same number."""
-        levels = zip(self._levels, other._levels, strict=False)  # noqa: SLF001 # of the same class
+        levels = zip(self._levels, other._levels, strict=False)
         is_same = all(a.values.equals(b.values) and np.array_equal(a.pairs, b.pairs) for a, b in levels)
-        return len(self._levels) == len(other._levels) and is_same  # noqa: SLF001 # see above
+        return len(self._levels) == len(other._levels) and is_same
 
     def find(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
         """Return which rows have one of the keys, by their places, and the number of each one's key."""
