@@ -20,8 +20,8 @@ from ducklake_core.retries import conflict_retries
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.spec.names import fold
 from ducklake_core.upsert.apply import EventBatch
-from ducklake_core.upsert.companion import SCHEMA, check_companion, companion_columns, companion_name
-from ducklake_core.upsert.events import key_columns
+from ducklake_core.upsert.companion import SCHEMA, check_companion, companion_columns, companion_name, companion_origins
+from ducklake_core.upsert.events import is_kept_in_table, key_columns
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
 from ducklake_core.upsert.rules import UpsertArguments, UpsertRules
@@ -133,16 +133,19 @@ class TransactionKeyedChanges:
     ) -> PendingTable | None:
         """Return the companion of a table; make it if it is needed and is not there."""
         tx, name = cast("Transaction", self), companion_name(pending.table)
-        wanted = companion_columns(key_columns(pending.table, rules), sequence)
+        keys, in_table = key_columns(pending.table, rules), is_kept_in_table(pending.table, rules)
+        wanted, origins = companion_columns(keys, sequence), companion_origins(keys, sequence, in_table=in_table)
         if not tx.has_table(name):
             if not is_needed:
                 return None
             if not tx.has_schema(SCHEMA):
                 tx.create_schema(SCHEMA)
             tx.create_table(name, wanted, comment=f"events by key of {pending.table.qualified_name}; see upserts")
+            for column, origin in origins.items():
+                tx.set_comment(name, origin, column)
             return self._table(name)
         found = self._table(name)
-        check_companion(found, wanted, pending.table)
+        check_companion(found.table, origins, pending.table)
         if not found.added and not found.files:
             tx.merge_schema(name, wanted)
         return self._table(name)

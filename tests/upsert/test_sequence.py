@@ -133,6 +133,36 @@ def test_what_gives_no_order_is_refused(
         lake.upsert("beside", events, **{**BESIDE, **changed})
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"keys": "b"}, {"keys": ["b", "a"]}, {"sequence_by": "ts"}, {"sequence_by": "n"}],
+    ids=repr,
+)
+def test_other_keys_than_those_of_the_companion_are_refused(lake: Lake, changed: dict[str, Any]) -> None:
+    lake.create_table("t", {"a": "int64", "b": "int64", "n": "int64"})
+    rules: dict[str, Any] = {"keys": "a", "sequence_by": "lsn", "except_columns": ["lsn", "ts", "op"]}
+    if len(changed.get("keys", "")) == 2:
+        rules["keys"] = ["a", "b"]
+    events = {"a": [1], "b": [2], "n": [3], "lsn": [100], "ts": [5], "op": ["d"]}
+    lake.upsert("t", events, **rules)
+
+    with pytest.raises(SchemaMismatch, match=r"keys and sequence_by of a table stay the same"):
+        lake.upsert("t", events, **{**rules, **changed}, apply_as_deletes="op = 'd'")
+
+    lake.rename_column("t", "a", "A2")
+    renamed = {("A2" if name == "a" else name): values for name, values in events.items()}
+    keys = ["A2" if name == "a" else name for name in rules["keys"]]
+    assert lake.upsert("t", renamed, **{**rules, "keys": keys}).unchanged == 1
+
+
+def test_a_companion_without_comments_is_taken_as_it_is(lake: Lake) -> None:
+    apply(lake, event(1, "a", 5))
+    name = companion_name(lake.table("beside").version)
+    for column in ("key_1", "sequence_1"):
+        lake.set_comment(name, None, column)
+    assert apply(lake, event(1, "b", 4))[0] == {1: "a"}
+
+
 @pytest.mark.parametrize("is_cut", [False, True])
 @pytest.mark.parametrize("where", [INSIDE, BESIDE], ids=["inside", "beside"])
 def test_late_events_of_a_batch_say_nothing_of_a_row_that_a_later_one_changes_in_part(

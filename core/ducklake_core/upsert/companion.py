@@ -18,6 +18,7 @@ from ducklake_core.model import Column, TableVersion
 from ducklake_core.pending import PendingTable
 from ducklake_core.plan.predicates import Comparison, FieldRef, Operator
 from ducklake_core.row_writes import RowWriter
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import type_text
 from ducklake_core.upsert.events import Events
 from ducklake_core.upsert.keyed_write import KeyedWrite
@@ -28,6 +29,7 @@ from ducklake_core.upsert.search import Found
 SCHEMA = "ducklake_streaming"
 DELETED_AT = "deleted_at"
 _KEY, _SEQUENCE = "key_", "sequence_"
+_OF_TABLE, _OF_EVENTS = "column ", "events: "  # in comments
 
 
 def companion_name(table: TableVersion) -> str:
@@ -98,12 +100,39 @@ class Companion:
         return [c.name for c in self.pending.table.columns]
 
 
-def check_companion(pending: PendingTable, wanted: dict[str, str], table: TableVersion) -> None:
-    """Raise SchemaMismatch when a companion was made for other keys or another sequence."""
-    names = [c.name for c in pending.table.columns]
-    if names != list(wanted):
+def companion_origins(keys: Sequence[Column], sequence: Sequence[Column], *, in_table: bool) -> dict[str, str]:
+    """Return the comments of a companion's columns, by name: what each has the values of."""
+    named = {f"{_KEY}{i}": _of_table(c) for i, c in enumerate(keys, 1)}
+    return named | {
+        f"{_SEQUENCE}{i}": _of_table(c) if in_table else f"{_OF_EVENTS}{fold(c.name)}"
+        for i, c in enumerate(sequence, 1)
+    }
+
+
+def check_companion(companion: TableVersion, origins: dict[str, str], table: TableVersion) -> None:
+    """Raise SchemaMismatch when a companion was made for other keys or another sequence.
+
+    Columns of the table are told by their ids, so that they can be renamed. A comment that is not ours says nothing.
+    """
+    kept = {c.name: c.comment for c in companion.columns if c.name != DELETED_AT}
+    is_same = list(kept) == list(origins) and all(_agree(kept[name] or "", origin) for name, origin in origins.items())
+    if not is_same:
+        told = [f"{name} ({comment})" if comment else name for name, comment in kept.items()]
+        wanted = [f"{name} ({comment})" for name, comment in origins.items()]
         raise SchemaMismatch(
-            f"'{pending.table.qualified_name}' keeps the sequences of '{table.qualified_name}' by {names[:-1]}, and not"
-            f" by {list(wanted)[:-1]}: keys and sequence_by of a table stay the same; drop that table to begin anew",
-            columns=names,
+            f"'{companion.qualified_name}' keeps the order of events of '{table.qualified_name}' by {', '.join(told)}, "
+            f"and not by {', '.join(wanted)}: keys and sequence_by of a table stay the same; drop that table to begin "
+            "anew",
+            columns=list(kept),
         )
+
+
+def _of_table(column: Column) -> str:
+    return f"{_OF_TABLE}{column.column_id}: {column.name}"
+
+
+def _agree(kept: str, wanted: str) -> bool:
+    if not kept.startswith((_OF_TABLE, _OF_EVENTS)):
+        return True
+    same_column = kept.partition(":")[0] == wanted.partition(":")[0]
+    return kept == wanted or (same_column and wanted.startswith(_OF_TABLE))

@@ -153,9 +153,9 @@ class KeyedWrite:
 
     def _is_reset(self, hits: Hits, rows: pa.Table, asked: np.ndarray) -> np.ndarray:
         """Tell of rows that are asked for whether they were deleted before and had other values than new rows get."""
-        missing, found = self._missing(rows), self._events.replaces[hits.numbers] & asked
+        missing, found = self._missing(rows), np.asarray(self._events.replaces[hits.numbers] & asked)
         if not missing or not found.any():
-            return np.zeros(len(found), bool)
+            return np.zeros(len(asked), bool)
         fresh = self._completed(rows.filter(pa.array(found))).select([c.name for c in missing])
         found[found] = differ(self._old.read(hits.only(found), missing), fresh)
         return found
