@@ -119,8 +119,8 @@ class TransactionKeyedChanges:
         return self._apply(self._table(table), rows, rules, memory or UpsertMemory())
 
     def _apply(self, pending: PendingTable, data: pa.Table, rules: UpsertRules, memory: UpsertMemory) -> UpsertReport:
+        batch = EventBatch(self._rows, pending, data, rules, memory, self._lake.clock.now())
         with self._all_or_nothing():
-            batch = EventBatch(self._rows, pending, data, rules, memory, self._lake.clock.now())
 
             def find(sequence: tuple[Column, ...], is_needed: bool) -> PendingTable | None:  # noqa: FBT001 # one caller
                 return self._companion(pending, rules, sequence, is_needed=is_needed)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -189,3 +190,15 @@ def test_late_events_of_a_batch_say_nothing_of_a_row_that_a_later_one_changes_in
 
     found = {row["id"]: (row["a"], row["b"]) for row in lake.table("parts").read().to_pylist()}
     assert found == {1: (9, 2), 2: (9, 2), 3: (1, 2), 4: (None, 2)}
+
+
+def test_sequences_that_do_not_compare_with_those_kept_are_refused_by_name(lake: Lake) -> None:
+    def apply_decimal(text: str, scale: int) -> int:
+        lsn = pa.array([Decimal(text)], pa.decimal128(38, scale))
+        return lake.upsert("beside", pa.table({"id": [1], "v": [text], "lsn": lsn, "op": ["u"]}), **BESIDE).late
+
+    assert (apply_decimal("7", 0), apply_decimal("6.00", 2), apply_decimal("8.00", 2)) == (0, 1, 0)
+    with pytest.raises(SchemaMismatch, match=r"cast it in the events"):
+        apply_decimal("9.5", 1)
+    with pytest.raises(SchemaMismatch, match=r"sequence_1' is decimal\(38,0\), but the data has string"):
+        lake.upsert("beside", [{**event(1, "a", 1), "lsn": "x"}], **BESIDE)

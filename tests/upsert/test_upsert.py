@@ -189,6 +189,14 @@ def test_several_changes_of_a_table_in_one_transaction_follow_on_each_other(cata
         (rows([1]), {"keys": ["v"]}, InvalidInput, "cannot be a key"),
         (rows([1]), {"keys": ["nope"]}, SchemaMismatch, "no key column 'nope'"),
         (rows([1]), {"keys": []}, InvalidInput, "needs keys"),
+        (
+            rows([1]),
+            {"except_columns": ["ID"], "fill_missing": True},
+            InvalidInput,
+            r"except_columns has the key \['id'\]",
+        ),
+        (rows([1]) | {"ID": [2]}, {}, SchemaMismatch, "have column 'id' twice"),
+        (rows([1]) | {"S": [1], "s": [2]}, {"sequence_by": "s", "except_columns": ["s"]}, SchemaMismatch, "'S' twice"),
         (rows([1]), {"on_duplicate_keys": "what"}, InvalidInput, "on_duplicate_keys"),
         (rows([1]), {"keep_deleted_keys": "soon"}, InvalidInput, "keep_deleted_keys"),
     ],
@@ -260,3 +268,20 @@ def test_missing_columns_that_forbid_nulls_stay_as_they_are(lake: Lake) -> None:
     for events in ({"id": [3], "v": [2], "d": [False]}, {"id": [1, 1], "v": [2, 3], "d": [True, False]}):
         with pytest.raises(NotNullViolation, match="column 'n'"):  # a new row
             lake.upsert("p", events, **rules, apply_as_deletes="d", except_columns=["d"])
+
+
+def test_events_that_are_refused_as_they_come_leave_the_transaction_as_it_was(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        tx.append("t", rows([1]))
+        with pytest.raises(InvalidInput, match="null in the key column"):
+            tx.upsert("t", {"id": [None], "name": ["a"], "v": [1.0]}, keys="id")
+    assert contents(lake) == {1: "n1"}
+
+
+def test_the_row_that_is_kept_of_a_key_is_a_committed_one(catalog: Catalog, oracle: Oracle, lake: Lake) -> None:
+    lake.append("t", rows([1, 2]))
+    with lake.transaction() as tx:
+        tx.append("t", rows([2], "again"))
+        tx.upsert("t", rows([2], "new"), keys="id", on_duplicate_keys="keep_first")
+    oracle.attach(catalog.attach)
+    assert (contents(lake), row_ids(oracle)) == ({1: "n1", 2: "new2"}, {1: 0, 2: 1})

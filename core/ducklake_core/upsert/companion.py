@@ -16,6 +16,7 @@ import pyarrow as pa
 from ducklake_core.errors import SchemaMismatch
 from ducklake_core.model import Column, TableVersion
 from ducklake_core.pending import PendingTable
+from ducklake_core.plan.conform import conform
 from ducklake_core.plan.predicates import Comparison, FieldRef, Operator
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.spec.names import fold
@@ -91,6 +92,7 @@ class Companion:
         deleted_at = [self.now if is_delete else None for is_delete in events.is_delete[numbers].tolist()]
         columns = [*events.keys.take(numbers).columns, *events.sequence.take(numbers).columns]
         rows = pa.table([*columns, pa.array(deleted_at, pa.timestamp("us", "UTC"))], names=self._names())
+        rows = conform(rows, self.pending.table.columns, self.pending.table.qualified_name)
         row_of = np.full(events.index.count, -1)
         row_of[numbers] = np.arange(len(numbers))
         keys = events.keys.rename_columns([c.name for c in self._of(_KEY)])

@@ -7,6 +7,7 @@ only a part of its row, those before it in the batch count as well, but for late
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -110,6 +111,7 @@ class Arrived:
     def of(cls, data: pa.Table, table: TableVersion, rules: UpsertRules) -> Arrived:
         """Look at events; raise InvalidInput for null keys and sequences."""
         count = data.num_rows
+        _refuse_doubled(data, table, rules)
         keys, order_columns = key_columns(table, rules), sequence_columns(table, data.schema, rules)
         deletes = np.ones(count, bool) if rules.deletes_all else rows_where(data, rules.apply_as_deletes)
         sequence = _conformed(data, order_columns, table, "sequence") if order_columns else None
@@ -208,6 +210,16 @@ def _after_truncate(truncates: np.ndarray, sequence: pa.Table | None) -> np.ndar
     order = _order(np.zeros(len(truncates), np.int64), sequence)
     last = int(np.flatnonzero(truncates[order])[-1])
     return np.sort(order[last + 1 :])
+
+
+def _refuse_doubled(data: pa.Table, table: TableVersion, rules: UpsertRules) -> None:
+    """Raise SchemaMismatch for two columns of one name, regardless of case, that both would be used."""
+    unused = {fold(name) for name in rules.except_columns} - {fold(name) for name in rules.sequence_by}
+    counts = Counter(fold(name) for name in data.column_names)
+    doubled = [name for name in data.column_names if counts[fold(name)] > 1 and fold(name) not in unused]
+    if doubled:
+        message = f"the events for '{table.qualified_name}' have column '{doubled[0]}' twice"
+        raise SchemaMismatch(message, columns=doubled)
 
 
 def _given_columns(data: pa.Table, table: TableVersion, rules: UpsertRules) -> tuple[Column, ...]:

@@ -213,7 +213,8 @@ class KeyedWrite:
         numbers = found.numbers
         row_ids = np.concatenate([np.empty(0, np.int64), *(hits.row_ids for hits in found.hits)])
         ends = np.cumsum([len(hits.numbers) for hits in found.hits])[:-1]
-        return np.split(first_of_each(numbers, row_ids), ends) if found.hits else []
+        later = np.where(row_ids == NEW_ROW, np.iinfo(np.int64).max, row_ids)  # rows of the transaction come last
+        return np.split(first_of_each(numbers, later), ends) if found.hits else []
 
     def _refuse_duplicates(self, is_duplicate: np.ndarray) -> None:
         found = np.flatnonzero(is_duplicate)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ducklake_core.errors import SchemaMismatch
 from ducklake_core.spec.arrays import plain, single
 
 _FALSE = pa.scalar(value=False)
@@ -38,9 +39,20 @@ def is_older(events: pa.Table, stored: pa.Table) -> np.ndarray:
     """Tell of each event whether what is stored is newer; a null that is stored is newer than nothing."""
     older = np.zeros(events.num_rows, bool)
     for event, known in reversed(list(zip(events.columns, stored.columns, strict=True))):
-        left, right = plain(single(event)), plain(single(known))
+        right = plain(single(known))
+        left = _as(plain(single(event)), right.type)
         older = _true(pc.less(left, right)) | (_true(pc.equal(left, right)) & older)
     return older
+
+
+def _as(sequence: pa.Array, kept: pa.DataType) -> pa.Array:
+    try:
+        return sequence if sequence.type == kept else sequence.cast(kept)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatch(
+            f"a sequence of {sequence.type} does not compare with those that are kept, which are {kept}: {error}; "
+            "cast it in the events"
+        ) from error
 
 
 def _true(found: pa.Array) -> np.ndarray:
