@@ -202,3 +202,14 @@ def test_sequences_that_do_not_compare_with_those_kept_are_refused_by_name(lake:
         apply_decimal("9.5", 1)
     with pytest.raises(SchemaMismatch, match=r"sequence_1' is decimal\(38,0\), but the data has string"):
         lake.upsert("beside", [{**event(1, "a", 1), "lsn": "x"}], **BESIDE)
+
+
+def test_a_truncate_forgets_the_sequences_of_rows_and_keeps_those_of_deleted_keys(lake: Lake) -> None:
+    apply(lake, event(1, "a", 50), event(2, "b", 50), event(3, "c", 50))
+    apply(lake, event(3, None, 60, "d"))
+    for name, where in (("beside", BESIDE), ("inside", INSIDE)):
+        lake.upsert(name, [event(0, None, 10, "t")], **where, apply_as_truncates="op = 't'")
+        kept = lake.table(companion_name(lake.table(name).version)).read().to_pylist()
+        assert [row["key_1"] for row in kept] == [3]
+
+    assert apply(lake, event(1, "a5", 5), event(3, "c55", 55)) == ({1: "a5"},) * 2

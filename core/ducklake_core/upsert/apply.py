@@ -12,7 +12,7 @@ import pyarrow as pa
 from ducklake_core.model import Column
 from ducklake_core.pending import PendingTable
 from ducklake_core.row_writes import RowWriter
-from ducklake_core.upsert.companion import Companion
+from ducklake_core.upsert.companion import Companion, forget_rows
 from ducklake_core.upsert.events import Arrived, Events, is_kept_in_table, sequence_columns
 from ducklake_core.upsert.keyed_write import KeyedWrite
 from ducklake_core.upsert.memory import UpsertMemory
@@ -52,7 +52,7 @@ class EventBatch:
         """Change the rows; `purges`: forget deleted keys that are old enough, where a companion is written to."""
         events, truncated = self._events, 0
         if events.has_truncate:
-            truncated = self._writer.delete(self._pending, None)
+            truncated = self._truncate(find_companion)
         found = self._write(events).find(self._sequence if self._in_table else ())
         companion = self._companion(find_companion)
         known = None if companion is None else companion.find()
@@ -80,6 +80,13 @@ class EventBatch:
             files_opened=found.files_opened,
             files_pruned=found.files_pruned,
         )
+
+    def _truncate(self, find: FindCompanion) -> int:
+        """Empty the table, and forget the sequences of its rows; return how many there were."""
+        companion = find(self._sequence, False) if self._sequence else None  # noqa: FBT003 # none is made
+        if companion is not None:
+            forget_rows(self._writer, companion)
+        return self._writer.delete(self._pending, None)
 
     def _companion(self, find: FindCompanion) -> Companion | None:
         """Return the companion, if the events need one: made now, where there is something to be kept in it."""

@@ -17,7 +17,7 @@ from ducklake_core.errors import SchemaMismatch
 from ducklake_core.model import Column, TableVersion
 from ducklake_core.pending import PendingTable
 from ducklake_core.plan.conform import conform
-from ducklake_core.plan.predicates import Comparison, FieldRef, Operator
+from ducklake_core.plan.predicates import Comparison, FieldRef, IsNull, Operator
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import type_text
@@ -72,10 +72,8 @@ class Companion:
 
     def forget_before(self, time: datetime) -> int:
         """Forget keys that were deleted before a time; return how many."""
-        column = self.pending.table.column(DELETED_AT)
-        assert column is not None  # noqa: S101 # each companion has it
         limit = pa.scalar(time, pa.timestamp("us", "UTC"))
-        return self.writer.delete(self.pending, Comparison(FieldRef(column, (DELETED_AT,)), Operator.LT, limit))
+        return self.writer.delete(self.pending, Comparison(_deleted_at(self.pending), Operator.LT, limit))
 
     def _of(self, prefix: str) -> tuple[Column, ...]:
         return tuple(c for c in self.pending.table.columns if c.name.startswith(prefix))
@@ -100,6 +98,17 @@ class Companion:
 
     def _names(self) -> list[str]:
         return [c.name for c in self.pending.table.columns]
+
+
+def forget_rows(writer: RowWriter, companion: PendingTable) -> None:
+    """Forget the sequences of rows that are gone with their whole table; deleted keys stay for their time."""
+    writer.delete(companion, IsNull(_deleted_at(companion)))
+
+
+def _deleted_at(companion: PendingTable) -> FieldRef:
+    column = companion.table.column(DELETED_AT)
+    assert column is not None  # noqa: S101 # each companion has it
+    return FieldRef(column, (DELETED_AT,))
 
 
 def companion_origins(keys: Sequence[Column], sequence: Sequence[Column], *, in_table: bool) -> dict[str, str]:
