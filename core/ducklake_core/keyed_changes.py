@@ -16,7 +16,7 @@ from ducklake_core.model import Column
 from ducklake_core.observe import Recorders, Upserted
 from ducklake_core.pending import PendingTable
 from ducklake_core.pending_definitions import PendingDefinitions
-from ducklake_core.retries import conflict_retries
+from ducklake_core.retries import UPSERT_STOP, conflict_retries
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.spec.names import fold
 from ducklake_core.upsert.apply import EventBatch
@@ -52,7 +52,7 @@ class LakeKeyedChanges:
 
         Of several events of one key the last one counts: by `sequence_by`, then by the order of the rows. The other
         arguments are described by `ducklake_core.upsert.rules.UpsertRules`. Another's commit to the table meanwhile
-        makes it look again, ten times at most; then it raises CommitConflict. Raises InvalidInput for null keys or
+        makes it look again, thirty times at most; then it raises CommitConflict. Raises InvalidInput for null keys or
         sequences, and for keys that the table has twice.
         """
         events, memory = to_table(data), UpsertMemory()
@@ -65,7 +65,7 @@ class LakeKeyedChanges:
 
     def _retry(self, table: str, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
         begun = self.clock.seconds()
-        for attempt in conflict_retries(after=lambda _: True, recorder=self.recorder):
+        for attempt in conflict_retries(after=lambda _: True, stop=UPSERT_STOP, recorder=self.recorder):
             with attempt:
                 with cast("Lake", self).transaction() as tx:
                     report = operation(tx)

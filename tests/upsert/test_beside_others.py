@@ -9,6 +9,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.errors import CommitConflict
 from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.old_values import OldValues
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle, OracleError
@@ -194,3 +195,17 @@ def test_the_same_memory_with_other_rows_in_the_next_attempt_finds_their_keys(ca
     found = contents(lake)
     assert {i: found[i] for i in (1, 2, 3, 777)} == {1: "n1", 2: "new2", 3: "new3", 777: "new777"}
     check_lake(catalog)
+
+
+def test_values_that_were_read_are_not_read_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, read = UpsertMemory(), []
+    read_file = OldValues._read_file
+    monkeypatch.setattr(OldValues, "_read_file", lambda *args: read.append(args) or read_file(*args))
+    with pytest.raises(CommitConflict), lake.transaction() as tx:  # noqa: PT012 # the commit fails
+        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+        lake.update("t", {"v": 7.0}, "id = 100")
+    first = len(read)
+    with lake.transaction() as tx:
+        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+    assert len(read) == first > 0
+    assert {i: contents(lake)[i] for i in (1, 2)} == {1: "new1", 2: "new2"}

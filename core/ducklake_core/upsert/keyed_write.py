@@ -70,7 +70,7 @@ class KeyedWrite:
         self._rules = rules
         self._memory = memory
         self._keys = key_columns(pending.table, rules)
-        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id)
+        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id, memory)
         self._versions = _NewVersions()
         self._ended = RowPositions()
         self._own_ended: list[int] = []
