@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Column
-from ducklake_core.pending import PendingTable
+from ducklake_core.pending import LookedFor, PendingTable
 from ducklake_core.plan.conform import conform
 from ducklake_core.read.parts import FileRows
 from ducklake_core.read.positions import RowPositions
@@ -79,6 +79,7 @@ class KeyedWrite:
     def find(self, read_columns: Sequence[Column] = ()) -> Found:
         """Return the rows of the events' keys; raise InvalidInput for keys that the table has twice."""
         self._pending.rests_on_rows = self._pending.before is not None
+        self._pending.looked_for.append(LookedFor(self._keys, self._events.index))
         found = self._search(read_columns).run()
         numbers = found.numbers
         if self._rules.on_duplicate_keys == "error":
