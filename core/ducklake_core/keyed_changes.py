@@ -16,12 +16,12 @@ from ducklake_core.model import Column
 from ducklake_core.observe import Recorders, Upserted
 from ducklake_core.pending import PendingTable
 from ducklake_core.pending_definitions import PendingDefinitions
-from ducklake_core.retries import conflict_retries
+from ducklake_core.retries import UPSERT_STOP, conflict_retries
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.spec.names import fold
 from ducklake_core.upsert.apply import EventBatch
-from ducklake_core.upsert.companion import SCHEMA, check_companion, companion_columns, companion_name
-from ducklake_core.upsert.events import key_columns
+from ducklake_core.upsert.companion import SCHEMA, check_companion, companion_columns, companion_name, companion_origins
+from ducklake_core.upsert.events import is_kept_in_table, key_columns
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
 from ducklake_core.upsert.rules import UpsertArguments, UpsertRules
@@ -52,7 +52,7 @@ class LakeKeyedChanges:
 
         Of several events of one key the last one counts: by `sequence_by`, then by the order of the rows. The other
         arguments are described by `ducklake_core.upsert.rules.UpsertRules`. Another's commit to the table meanwhile
-        makes it look again, ten times at most; then it raises CommitConflict. Raises InvalidInput for null keys or
+        makes it look again, thirty times at most; then it raises CommitConflict. Raises InvalidInput for null keys or
         sequences, and for keys that the table has twice.
         """
         events, memory = to_table(data), UpsertMemory()
@@ -65,7 +65,7 @@ class LakeKeyedChanges:
 
     def _retry(self, table: str, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
         begun = self.clock.seconds()
-        for attempt in conflict_retries(after=lambda _: True, recorder=self.recorder):
+        for attempt in conflict_retries(after=lambda _: True, stop=UPSERT_STOP, recorder=self.recorder):
             with attempt:
                 with cast("Lake", self).transaction() as tx:
                     report = operation(tx)
@@ -119,8 +119,8 @@ class TransactionKeyedChanges:
         return self._apply(self._table(table), rows, rules, memory or UpsertMemory())
 
     def _apply(self, pending: PendingTable, data: pa.Table, rules: UpsertRules, memory: UpsertMemory) -> UpsertReport:
+        batch = EventBatch(self._rows, pending, data, rules, memory, self._lake.clock.now())
         with self._all_or_nothing():
-            batch = EventBatch(self._rows, pending, data, rules, memory, self._lake.clock.now())
 
             def find(sequence: tuple[Column, ...], is_needed: bool) -> PendingTable | None:  # noqa: FBT001 # one caller
                 return self._companion(pending, rules, sequence, is_needed=is_needed)
@@ -133,16 +133,19 @@ class TransactionKeyedChanges:
     ) -> PendingTable | None:
         """Return the companion of a table; make it if it is needed and is not there."""
         tx, name = cast("Transaction", self), companion_name(pending.table)
-        wanted = companion_columns(key_columns(pending.table, rules), sequence)
+        keys, in_table = key_columns(pending.table, rules), is_kept_in_table(pending.table, rules)
+        wanted, origins = companion_columns(keys, sequence), companion_origins(keys, sequence, in_table=in_table)
         if not tx.has_table(name):
             if not is_needed:
                 return None
             if not tx.has_schema(SCHEMA):
                 tx.create_schema(SCHEMA)
             tx.create_table(name, wanted, comment=f"events by key of {pending.table.qualified_name}; see upserts")
+            for column, origin in origins.items():
+                tx.set_comment(name, origin, column)
             return self._table(name)
         found = self._table(name)
-        check_companion(found, wanted, pending.table)
+        check_companion(found.table, origins, pending.table)
         if not found.added and not found.files:
             tx.merge_schema(name, wanted)
         return self._table(name)

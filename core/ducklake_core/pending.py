@@ -19,7 +19,7 @@ from ducklake_core.files.delete_files import (
     write_delete_file,
 )
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import DataFile, DataFileId, NewDataFile, NewDeleteFile, SnapshotId, TableVersion
+from ducklake_core.model import Column, DataFile, DataFileId, NewDataFile, NewDeleteFile, SnapshotId, TableVersion
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.staged import (
     InlinedEnd,
@@ -30,6 +30,7 @@ from ducklake_core.plan.staged import (
     TableWrites,
 )
 from ducklake_core.spec.options import TableOptions
+from ducklake_core.upsert.key_index import KeyIndex
 
 
 @dataclass(slots=True)
@@ -51,6 +52,14 @@ class AddedCount:
     file_bytes: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LookedFor:
+    """Keys that an upsert has looked for, and the columns that they are of."""
+
+    keys: tuple[Column, ...]
+    index: KeyIndex
+
+
 @dataclass(slots=True)
 class PendingTable:
     """One table of a transaction. `after` None: dropped. `is_inlinable`, `can_inline`: see `KnownTable`."""
@@ -65,8 +74,10 @@ class PendingTable:
     lent: set[str] = field(default_factory=set)  # paths of files that whoever wrote them removes
     rewritten_bounds: list[RewrittenBounds] = field(default_factory=list)
     rests_on_rows: bool = False  # see `StagedTable`
+    looked_for: list[LookedFor] = field(default_factory=list)  # all that it rests on
     inlined_ends: dict[str, set[int]] = field(default_factory=dict)
     deleted: dict[DataFileId, tuple[DataFile, np.ndarray]] = field(default_factory=dict)
+    _old_deletes: dict[DataFileId, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     _delete_files: dict[tuple[DataFileId, SnapshotId | None], NewDeleteFile] = field(default_factory=dict)
 
     @property
@@ -169,7 +180,10 @@ class PendingTable:
         if key not in self._delete_files:
             snapshots: np.ndarray | None = None
             if old:
-                positions, snapshots = merge_deletes(*read_all_deletes(storage, old), positions, snapshot_id)
+                if file.data_file_id not in self._old_deletes:  # each snapshot id that is tried asks for them
+                    self._old_deletes[file.data_file_id] = read_all_deletes(storage, old)
+                known, begins = self._old_deletes[file.data_file_id]
+                positions, snapshots = merge_deletes(known, begins, positions, snapshot_id)
             self._delete_files[key] = write_delete_file(
                 storage, self.table.directory, file.path, positions, snapshots, encrypted=self.options.encrypted
             )

@@ -39,6 +39,7 @@ Result = TypeVar("Result")
 DEFAULT_TIMEOUT_SECONDS = 120.0
 CONTENTION_WAIT: wait_base = wait_random_exponential(multiplier=0.01, max=1.0)
 CONFLICT_STOP: stop_base = stop_after_attempt(10)
+UPSERT_STOP: stop_base = stop_after_attempt(30)  # each looks again, at what is new
 COMPACTION_STOP: stop_base = stop_after_attempt(3)  # each writes files anew
 COMMIT_STOP: stop_base = stop_after_attempt(10)  # each offers the same files again
 _SPOKEN_SECONDS = 10.0  # from one line to the next while the catalog is away

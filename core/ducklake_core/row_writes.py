@@ -200,7 +200,8 @@ class RowWriter:
             count += len(hits)
             rows, row_ids = _replaced(rows, row_ids, hits, _others(rows.num_rows, hits), change)
             pending.files.remove(file)
-            self.storage.remove_quietly(pending.table.directory + file.path if file.path_is_relative else file.path)
+            if file.path not in pending.lent:
+                self.storage.remove_quietly(pending.table.directory + file.path if file.path_is_relative else file.path)
             if rows.num_rows:
                 pending.files += self._write(pending, rows, row_ids)
         return count

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.commit import Commit, CommitResult
+from ducklake_core.catalog.session import Session
 from ducklake_core.definitions import Definitions
 from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectNotFound
 from ducklake_core.files.parquet_writer import FileLayout
@@ -27,6 +28,7 @@ from ducklake_core.model import (
     NewDataFile,
     Snapshot,
     SnapshotId,
+    SnapshotSpan,
     SortKey,
     TableVersion,
 )
@@ -41,6 +43,7 @@ from ducklake_core.read.positions import RowPositions
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.names import join_table_name, quoted, split_path
 from ducklake_core.spec.types import build_columns
+from ducklake_core.upsert.newcomers import tables_apart
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
@@ -108,7 +111,7 @@ class Transaction(TransactionKeyedChanges):
         staged = self._stage(next_id)  # files are written before any lock is taken
         if self._epoch is None and staged.is_empty:
             return CommitResult(None)
-        self._commit = Commit(staged, self._stage)
+        self._commit = Commit(staged, self._stage, self._find_apart)
         try:
             return self._lake.committer.run(self._commit)
         except CatalogLimitExceeded as error:  # such as a row of many columns that does not fit on a page
@@ -116,7 +119,7 @@ class Transaction(TransactionKeyedChanges):
                 raise
             rows = sum(self._rows.write_added(pending) for pending in self._pending.tables.values())
             self._lake.recorder.record(RowsNotInlined(rows, error))
-        self._commit = Commit(self._stage(next_id), self._stage)
+        self._commit = Commit(self._stage(next_id), self._stage, self._find_apart)
         return self._lake.committer.run(self._commit)
 
     def discard(self) -> None:
@@ -147,6 +150,11 @@ class Transaction(TransactionKeyedChanges):
         tables = tuple([t for t in staged if t.before is not None or t.after is not None])
         schemas = tuple(self._pending.created_schemas), tuple(self._pending.dropped_schemas)
         return Staged(self._definitions.snapshot, tables, *schemas, self._info, self._epoch, snapshot_id)
+
+    def _find_apart(self, session: Session, head: SnapshotId) -> frozenset[int]:
+        """Return the tables of upserts whose inlined rows since the base have none of the keys."""
+        span = SnapshotSpan(self.base.snapshot_id, head)
+        return tables_apart(session, self._pending.tables.values(), span, self._lake.data_path)
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""
@@ -184,7 +192,8 @@ class Transaction(TransactionKeyedChanges):
     def append_files(self, table: str, files: Sequence[NewDataFile], *, lent: bool = False) -> None:
         """Add data files that were written elsewhere, by executors for instance, with `write_data_files`.
 
-        They go when the transaction does not commit. `lent`: they stay, for another transaction or to be removed there.
+        They go when the transaction does not commit. `lent`: they stay, for another transaction or to be removed there,
+        also one that no snapshot gets because the transaction changes rows of it afterwards.
         """
         pending = self._table(table)
         pending.files += files

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ducklake_core import Lake
+from tests.fixtures import databases
 from tests.fixtures.catalogs import Catalog, PostgresCatalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import PostgresDatabase
@@ -99,3 +100,16 @@ def test_a_delete_that_a_merge_of_the_reference_loses_is_found(
 
     with Lake.open(catalog.url) as lake:
         assert [(finding.code, finding.table) for finding in lake.doctor()] == [("lost-delete-marks", "main.t")]
+
+
+def test_a_file_of_a_bucket_of_uuids_is_healthy_and_one_of_another_is_not(catalog: Catalog, oracle: Oracle) -> None:
+    oracle.attach(catalog.attach, data_path=catalog.data_path)
+    oracle.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
+    oracle.execute("CREATE TABLE t (k UUID)")
+    oracle.execute("ALTER TABLE t SET PARTITIONED BY (bucket(1000, k))")
+    oracle.execute("INSERT INTO t VALUES (uuid()), (uuid()), (NULL)")
+    with Lake.open(catalog.url) as lake:
+        assert lake.doctor(full=True) == []
+        oracle.detach()
+        databases.run(catalog, "UPDATE ducklake_file_partition_value SET partition_value = '5000'")
+        assert [finding.code for finding in lake.doctor(full=True)] == ["bad-partition-values"]

@@ -1,6 +1,7 @@
 """Files that were written elsewhere, as executors do it, become rows of a table by one commit."""
 
 import pickle
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -8,6 +9,7 @@ from ducklake_core import Lake
 from ducklake_core.files.parquet_writer import write_data_files
 from ducklake_core.row_writes import file_layout
 from ducklake_core.spec.options import TableOptions
+from ducklake_core.transaction import Transaction
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.pairs import attach
@@ -51,6 +53,30 @@ def test_files_that_are_lent_stay_for_another_transaction(catalog: Catalog) -> N
         files = write_data_files(lake.storage, file_layout(first.table_version("t"), TableOptions()), ROWS)
         first.append_files("t", files, lent=True)
         first.discard()
+
+        with lake.transaction() as second:
+            second.append_files("t", files)
+
+        assert lake.table("t").count() == 40
+
+
+def test_files_that_are_lent_stay_also_where_rows_of_them_change(catalog: Catalog) -> None:
+    changes: dict[str, Callable[[Transaction], object]] = {
+        "upsert": lambda tx: tx.upsert("t", {"id": [3], "v": ["new"]}, keys="id"),
+        "update": lambda tx: tx.update("t", {"v": "new"}, "id = 3"),
+        "delete": lambda tx: tx.delete("t", "id = 3"),
+    }
+    rows = ROWS.append_column("v", pa.array(["old"] * 40))
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", rows.schema)
+        layout = file_layout(lake.table("t").version, TableOptions())
+        files = write_data_files(lake.storage, layout, rows)
+        for change in changes.values():
+            first = lake.transaction()
+            first.append_files("t", files, lent=True)
+            change(first)
+            first.discard()
+            assert lake.storage.exists(layout.directory + files[0].path)
 
         with lake.transaction() as second:
             second.append_files("t", files)

@@ -197,3 +197,16 @@ def test_objects_that_we_create_conflict_with_nothing(
     new = [TableChange(change.kind, object_id=-1 - (change.object_id or 0)) for change in mine]
 
     assert find_conflict(new, others, NAMES) is None
+
+
+def test_a_flush_that_deletes_from_a_table_that_was_read_has_moved_rows_only() -> None:
+    mine, flush = parse_changes("inlined_insert:3"), parse_changes("inline_flush:3,deleted_from_table:3")
+    read = frozenset({3})
+
+    moved = find_conflict(mine, [(AT, flush)], NAMES, read_tables=read)
+    changed = find_conflict(mine, [(AT, flush), (AT, parse_changes("inlined_delete:3"))], NAMES, read_tables=read)
+
+    assert moved is not None
+    assert moved.rows_moved
+    assert changed is not None
+    assert not changed.rows_moved

@@ -1,6 +1,7 @@
 """A file that may hold a row the filter keeps is never left out; one that cannot is."""
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 from uuid import UUID
 
@@ -22,12 +23,13 @@ from ducklake_core.model import (
     TableId,
     TableVersion,
 )
+from ducklake_core.plan.file_facts import transformed_values
 from ducklake_core.plan.filter_arrow import to_arrow
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.inlined_rows import inlined_stats
 from ducklake_core.plan.pruning import may_match
 from ducklake_core.spec.partition import partition_values
-from ducklake_core.spec.types import build_columns, scalar_arrow_type
+from ducklake_core.spec.types import arrow_type, build_columns, scalar_arrow_type
 from tests.fixtures.filters import COLUMNS, FILTERS, NAMES, TABLES
 
 Stats = dict[ColumnId, ColumnStats]
@@ -261,3 +263,30 @@ def test_a_file_of_an_older_partitioning_is_kept() -> None:
     table = make_table(columns, ("x", "identity"))
 
     assert may_match(parse_filter("x = 6", columns), {}, table, make_file(10, "5", partition_id=3))
+
+
+@pytest.mark.parametrize(
+    ("type_", "transform", "values"),
+    [
+        *((name, "bucket(50)", [1, 5, 100]) for name in ("int8", "int64", "uint8", "uint64")),
+        ("int64", "bucket(50)", [-1, 7]),
+        ("uint64", "bucket(50)", [2**63 + 1, 7]),
+        ("varchar", "bucket(50)", ["a", "b"]),
+        ("uuid", "bucket(50)", [bytes(16), bytes(range(16))]),
+        ("date", "month", [date(2024, 1, 1), date(2024, 5, 1)]),
+    ],
+)
+def test_partition_values_of_many_are_those_of_each(type_: str, transform: str, values: list[Any]) -> None:
+    [column] = build_columns({"x": type_})
+    array = pa.array(values, arrow_type(column))
+    of_each = [transformed_values(column, transform, array.slice(i, 1)) or set() for i in range(len(values))]
+
+    assert transformed_values(column, transform, array) == set().union(*of_each)
+    texts = partition_values(array, column, transform).to_pylist()
+    assert all(text in one for text, one in zip(texts, of_each, strict=True))
+
+
+def test_values_that_are_in_every_bucket_say_nothing() -> None:
+    [column] = build_columns({"x": "int64"})
+    assert len(transformed_values(column, "bucket(10)", pa.array(range(200))) or ()) == 10
+    assert transformed_values(column, "bucket(10)", pa.array(range(201))) is None

@@ -16,8 +16,9 @@ from ducklake_core.spec.types import build_columns
 from ducklake_core.upsert.candidates import Candidates
 from ducklake_core.upsert.decision import decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
-from ducklake_core.upsert.events import Events, last_events
+from ducklake_core.upsert.events import Arrived, Events
 from ducklake_core.upsert.key_index import KeyIndex
+from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.sequence import is_older
 
@@ -63,7 +64,7 @@ def events_of(
     rows: list[dict[str, Any]], **arguments: Any
 ) -> tuple[Events, dict[int, dict[str, Any] | None]]:  # Any: of upsert
     """Return the last events, and what each key gets: None is a delete."""
-    events = last_events(pa.Table.from_pylist(rows), TABLE, UpsertRules.of("id", **arguments))
+    events = Arrived.of(pa.Table.from_pylist(rows), TABLE, UpsertRules.of("id", **arguments)).last()
     found = events.rows.to_pylist()
     ids = events.keys.column("id").to_pylist()
     return events, {i: None if row < 0 else found[row] for i, row in zip(ids, events.row_of.tolist(), strict=True)}
@@ -183,3 +184,15 @@ def test_files_are_left_out_that_no_key_can_be_in(low: str | None, high: str | N
     file = DataFile(DataFileId(1), "/lake/t/f", SnapshotId(1), 10, 100, 0)
     stats = ColumnStats(ColumnId(1), value_count=10, null_count=0, min_value=low, max_value=high)
     assert candidates.may_hold(file, {ColumnId(1): stats}) is expected
+
+
+def test_what_is_known_of_files_ends_with_the_numbers_of_keys() -> None:
+    memory, index = SearchMemory(), KeyIndex([pa.array([1, 2, 3])])
+    memory.of(COLUMNS, index)["file"] = None
+
+    assert memory.of(COLUMNS, KeyIndex([pa.array([1, 2, 3])])) == {"file": None}
+    assert memory.of(COLUMNS, KeyIndex([pa.array([2, 3])])) == {}
+    memory.of(COLUMNS, index)["file"] = None
+    assert memory.of(COLUMNS, KeyIndex([pa.array([1, 3, 2])])) == {}
+    memory.of(COLUMNS, index)["file"] = None
+    assert memory.of(COLUMNS[:1], index) == {}

@@ -3,11 +3,15 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import CommitConflict
+from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.old_values import OldValues
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle, OracleError
@@ -179,3 +183,79 @@ def test_two_upsert_streams_and_an_append_stream_lose_nothing(catalog: Catalog, 
     assert not errors
     assert set(contents(lake)) == {*range(MANY), 100, 101, *range(500, 508), *range(1000, 1008)}
     check_lake(catalog)
+
+
+def test_the_same_memory_with_other_rows_in_the_next_attempt_finds_their_keys(catalog: Catalog, lake: Lake) -> None:
+    """A sink takes bad rows out of a batch; which ones may differ when the table was altered in between."""
+    memory = UpsertMemory()
+    with pytest.raises(CommitConflict), lake.transaction() as tx:  # noqa: PT012 # the commit fails
+        tx.upsert("t", rows([1, 2, 3, 777], "new"), keys="id", memory=memory)
+        lake.update("t", {"v": 7.0}, "id = 5")
+    with lake.transaction() as tx:
+        assert tx.upsert("t", rows([2, 3, 777], "new"), keys="id", memory=memory).updated == 2
+
+    found = contents(lake)
+    assert {i: found[i] for i in (1, 2, 3, 777)} == {1: "n1", 2: "new2", 3: "new3", 777: "new777"}
+    check_lake(catalog)
+
+
+def test_values_that_were_read_are_not_read_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = UpsertMemory()
+    read: list[object] = []
+    read_file = OldValues._read_file
+
+    def read_and_note(self: OldValues, *args: Any) -> pa.Table:  # Any: passed on
+        read.append(args)
+        return read_file(self, *args)
+
+    monkeypatch.setattr(OldValues, "_read_file", read_and_note)
+    with pytest.raises(CommitConflict), lake.transaction() as tx:  # noqa: PT012 # the commit fails
+        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+        lake.update("t", {"v": 7.0}, "id = 100")
+    first = len(read)
+    with lake.transaction() as tx:
+        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+    assert len(read) == first > 0
+    assert {i: contents(lake)[i] for i in (1, 2)} == {1: "new1", 2: "new2"}
+
+
+def test_an_upsert_follows_on_new_inlined_rows_of_other_keys_as_it_is(catalog: Catalog, lake: Lake) -> None:
+    with Lake.open(catalog.url) as other, lake.transaction() as tx:
+        tx.upsert("t", rows([1, 100, 200], "new"), keys="id")
+        tx.upsert("t", rows([2], "new"), keys="id")
+        other.append("t", rows([201, 202], "other"))
+    found = contents(lake)
+    assert {i: found[i] for i in (1, 2, 100, 200, 201)} == {
+        1: "new1", 2: "new2", 100: "new100", 200: "new200", 201: "other201"
+    }  # fmt: skip
+    check_lake(catalog)
+
+
+BRINGS_KEY: dict[str, Callable[[Lake], object]] = {
+    "of the first upsert": lambda lake: lake.append("t", rows([200], "other")),
+    "of the second": lambda lake: lake.append("t", rows([300, 2000], "other")),
+    "that went again": lambda lake: (lake.append("t", rows([200], "other")), lake.delete("t", "id = 200")),
+    "in a file": lambda lake: lake.append("t", rows(list(range(300, 300 + MANY)), "other")),
+    "flushed": lambda lake: (lake.append("t", rows([200], "other")), lake.flush_inlined("t")),
+}
+
+
+@pytest.mark.parametrize("has_inlined", [False, True])
+@pytest.mark.parametrize("how", BRINGS_KEY)
+def test_a_new_row_with_a_key_of_an_upsert_is_a_conflict(
+    catalog: Catalog,
+    lake: Lake,
+    how: str,
+    has_inlined: bool,  # noqa: FBT001 # a parameter
+) -> None:
+    if not has_inlined:  # the other's insert makes the inlined table
+        lake.drop_table("t")
+        lake.create_table("t", SCHEMA)
+        lake.append("t", rows(list(range(MANY))))
+    with Lake.open(catalog.url) as other:
+        tx = lake.transaction()
+        tx.upsert("t", rows([1, 200], "new"), keys="id")
+        tx.upsert("t", rows([300], "new"), keys="id")
+        BRINGS_KEY[how](other)
+        with pytest.raises(CommitConflict):
+            tx.commit()

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
@@ -130,3 +132,84 @@ def test_what_gives_no_order_is_refused(
     apply(lake, event(9, "z", 1))
     with pytest.raises(error, match=said):
         lake.upsert("beside", events, **{**BESIDE, **changed})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"keys": "b"}, {"keys": ["b", "a"]}, {"sequence_by": "ts"}, {"sequence_by": "n"}],
+    ids=repr,
+)
+def test_other_keys_than_those_of_the_companion_are_refused(lake: Lake, changed: dict[str, Any]) -> None:
+    lake.create_table("t", {"a": "int64", "b": "int64", "n": "int64"})
+    rules: dict[str, Any] = {"keys": "a", "sequence_by": "lsn", "except_columns": ["lsn", "ts", "op"]}
+    if len(changed.get("keys", "")) == 2:
+        rules["keys"] = ["a", "b"]
+    events = {"a": [1], "b": [2], "n": [3], "lsn": [100], "ts": [5], "op": ["d"]}
+    lake.upsert("t", events, **rules)
+
+    with pytest.raises(SchemaMismatch, match=r"keys and sequence_by of a table stay the same"):
+        lake.upsert("t", events, **{**rules, **changed}, apply_as_deletes="op = 'd'")
+
+    lake.rename_column("t", "a", "A2")
+    renamed = {("A2" if name == "a" else name): values for name, values in events.items()}
+    keys = ["A2" if name == "a" else name for name in rules["keys"]]
+    assert lake.upsert("t", renamed, **{**rules, "keys": keys}).unchanged == 1
+
+
+def test_a_companion_without_comments_is_taken_as_it_is(lake: Lake) -> None:
+    apply(lake, event(1, "a", 5))
+    name = companion_name(lake.table("beside").version)
+    for column in ("key_1", "sequence_1"):
+        lake.set_comment(name, None, column)
+    assert apply(lake, event(1, "b", 4))[0] == {1: "a"}
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("where", [INSIDE, BESIDE], ids=["inside", "beside"])
+def test_late_events_of_a_batch_say_nothing_of_a_row_that_a_later_one_changes_in_part(
+    lake: Lake,
+    where: dict[str, Any],
+    is_cut: bool,  # noqa: FBT001 # a parameter
+) -> None:
+    def apply_parts(*events: tuple[int, int | None, int | None, int, str]) -> None:
+        names = ("id", "a", "b", "lsn", "op")
+        found = [pa.array([e[i] for e in events], pa.string() if i == 4 else pa.int64()) for i in range(5)]
+        lake.upsert("parts", pa.table(found, names=names), **where, ignore_null_updates=True)
+
+    lake.create_table("parts", {"id": "int64", "a": "int64", "b": "int64"})
+    if where is INSIDE:
+        lake.add_column("parts", "lsn", "int64")
+    apply_parts(*((i, 9, 9, 15, "u") for i in (1, 2, 3, 4)))
+    first = [(1, 1, None, 10, "u"), (2, None, None, 10, "d"), (3, 1, None, 15, "u"), (4, None, None, 15, "d")]
+    second = [(i, None, 2, 20, "u") for i in (1, 2, 3, 4)]
+    if is_cut:
+        apply_parts(*first)
+        apply_parts(*second)
+    else:
+        apply_parts(*first, *second)
+
+    found = {row["id"]: (row["a"], row["b"]) for row in lake.table("parts").read().to_pylist()}
+    assert found == {1: (9, 2), 2: (9, 2), 3: (1, 2), 4: (None, 2)}
+
+
+def test_sequences_that_do_not_compare_with_those_kept_are_refused_by_name(lake: Lake) -> None:
+    def apply_decimal(text: str, scale: int) -> int:
+        lsn = pa.array([Decimal(text)], pa.decimal128(38, scale))
+        return lake.upsert("beside", pa.table({"id": [1], "v": [text], "lsn": lsn, "op": ["u"]}), **BESIDE).late
+
+    assert (apply_decimal("7", 0), apply_decimal("6.00", 2), apply_decimal("8.00", 2)) == (0, 1, 0)
+    with pytest.raises(SchemaMismatch, match=r"cast it in the events"):
+        apply_decimal("9.5", 1)
+    with pytest.raises(SchemaMismatch, match=r"sequence_1' is decimal\(38,0\), but the data has string"):
+        lake.upsert("beside", [{**event(1, "a", 1), "lsn": "x"}], **BESIDE)
+
+
+def test_a_truncate_forgets_the_sequences_of_rows_and_keeps_those_of_deleted_keys(lake: Lake) -> None:
+    apply(lake, event(1, "a", 50), event(2, "b", 50), event(3, "c", 50))
+    apply(lake, event(3, None, 60, "d"))
+    for name, where in (("beside", BESIDE), ("inside", INSIDE)):
+        lake.upsert(name, [event(0, None, 10, "t")], **where, apply_as_truncates="op = 't'")
+        kept = lake.table(companion_name(lake.table(name).version)).read().to_pylist()
+        assert [row["key_1"] for row in kept] == [3]
+
+    assert apply(lake, event(1, "a5", 5), event(3, "c55", 55)) == ({1: "a5"},) * 2

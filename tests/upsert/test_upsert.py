@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.errors import InvalidInput, SchemaMismatch
+from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
 from tests.fixtures.oracle import Oracle
@@ -189,6 +189,14 @@ def test_several_changes_of_a_table_in_one_transaction_follow_on_each_other(cata
         (rows([1]), {"keys": ["v"]}, InvalidInput, "cannot be a key"),
         (rows([1]), {"keys": ["nope"]}, SchemaMismatch, "no key column 'nope'"),
         (rows([1]), {"keys": []}, InvalidInput, "needs keys"),
+        (
+            rows([1]),
+            {"except_columns": ["ID"], "fill_missing": True},
+            InvalidInput,
+            r"except_columns has the key \['id'\]",
+        ),
+        (rows([1]) | {"ID": [2]}, {}, SchemaMismatch, "have column 'id' twice"),
+        (rows([1]) | {"S": [1], "s": [2]}, {"sequence_by": "s", "except_columns": ["s"]}, SchemaMismatch, "'S' twice"),
         (rows([1]), {"on_duplicate_keys": "what"}, InvalidInput, "on_duplicate_keys"),
         (rows([1]), {"keep_deleted_keys": "soon"}, InvalidInput, "keep_deleted_keys"),
     ],
@@ -233,3 +241,47 @@ def test_keys_of_every_type_are_found_in_files_and_in_the_catalog(lake: Lake, in
         for x, expected in ((2, (2, 0, 0)), (3, (0, 1, 1))):
             report = lake.upsert(name, pa.table({"k": keys, "x": [1, x]}), keys="k", inline_rows=inline_rows)
             assert (report.inserted, report.updated, report.unchanged) == expected, type_
+
+
+def test_nothing_of_a_deleted_row_is_in_the_one_that_follows_it(lake: Lake) -> None:
+    lake.create_table("p", {"id": "int64", "a": "int64", "b": "int64", "c": "int64"}, defaults={"c": 7})
+    lake.append("p", {"id": [1, 2, 3], "a": [5, 5, 5], "b": [6, None, 6], "c": [8, 7, 8]})
+
+    events = {"id": [1, 1, 2, 2, 3, 3], "a": [5, 5, 5, 5, 5, 9], "op": ["d", "c"] * 3}
+    rules: dict[str, Any] = {"keys": "id", "apply_as_deletes": "op = 'd'", "except_columns": ["op"]}
+    report = lake.upsert("p", events, **rules, fill_missing=True)
+
+    assert (report.updated, report.unchanged) == (2, 1)
+    found = sorted(tuple(row.values()) for row in lake.table("p").read().to_pylist())
+    assert found == [(1, 5, None, 7), (2, 5, None, 7), (3, 9, None, 7)]
+
+
+def test_missing_columns_that_forbid_nulls_stay_as_they_are(lake: Lake) -> None:
+    id_, v, n = (pa.field(name, pa.int64(), nullable=name != "n") for name in ("id", "v", "n"))
+    lake.create_table("p", pa.schema([id_, v, n]))
+    lake.append("p", {"id": [1, 2], "v": [1, 1], "n": [5, 6]})
+    rules: dict[str, Any] = {"keys": "id", "fill_missing": True}
+
+    assert lake.upsert("p", {"id": [1], "v": [2]}, **rules).updated == 1
+
+    assert {row["id"]: row["n"] for row in lake.table("p").read().to_pylist()} == {1: 5, 2: 6}
+    for events in ({"id": [3], "v": [2], "d": [False]}, {"id": [1, 1], "v": [2, 3], "d": [True, False]}):
+        with pytest.raises(NotNullViolation, match="column 'n'"):  # a new row
+            lake.upsert("p", events, **rules, apply_as_deletes="d", except_columns=["d"])
+
+
+def test_events_that_are_refused_as_they_come_leave_the_transaction_as_it_was(lake: Lake) -> None:
+    with lake.transaction() as tx:
+        tx.append("t", rows([1]))
+        with pytest.raises(InvalidInput, match="null in the key column"):
+            tx.upsert("t", {"id": [None], "name": ["a"], "v": [1.0]}, keys="id")
+    assert contents(lake) == {1: "n1"}
+
+
+def test_the_row_that_is_kept_of_a_key_is_a_committed_one(catalog: Catalog, oracle: Oracle, lake: Lake) -> None:
+    lake.append("t", rows([1, 2]))
+    with lake.transaction() as tx:
+        tx.append("t", rows([2], "again"))
+        tx.upsert("t", rows([2], "new"), keys="id", on_duplicate_keys="keep_first")
+    oracle.attach(catalog.attach)
+    assert (contents(lake), row_ids(oracle)) == ({1: "n1", 2: "new2"}, {1: 0, 2: 1})

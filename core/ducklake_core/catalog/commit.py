@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.model import LedgerEntry, Snapshot, SnapshotId
 from ducklake_core.plan.staged import Staged
@@ -50,12 +51,15 @@ class Commit:
     """One commit, from its first attempt to its result.
 
     `stage_for` writes the delete files that name their snapshot for the id that it is given, and returns the changes
-    with them; None: no file of these changes names one. `in_doubt`: a COMMIT was sent, and it is not certain that it
+    with them; None: no file of these changes names one. `find_apart` returns the tables whose rows the changes rest on
+    and whose inlined rows since the base, up to a snapshot, are of no concern to them; None: there are none such.
+    `in_doubt`: a COMMIT was sent, and it is not certain that it
     has failed. `lost_answers`: how many got none; `was_found`: one of those has made the snapshot.
     """
 
     staged: Staged
     stage_for: Callable[[SnapshotId], Staged] | None = None
+    find_apart: Callable[[Session, SnapshotId], frozenset[int]] | None = None
     attempts: int = 0
     in_doubt: bool = False
     unconfirmed: list[UnconfirmedCommit] = field(default_factory=list)

@@ -127,7 +127,7 @@ class Committer:
         known = _find_committed(session, commit, basis)
         if known is not None:
             return known
-        match self._rebase(session, commit.staged, basis.head):
+        match self._rebase(session, commit, basis.head):
             case NeedsFiles() as needed:
                 return needed
             case Refused() as refused:
@@ -135,15 +135,18 @@ class Committer:
             case Rebased(staged):
                 return self._make_snapshot(session, commit, staged, basis, last)
 
-    def _rebase(self, session: Session, staged: Staged, head: HeadState) -> Rebased | NeedsFiles | Refused:
+    def _rebase(self, session: Session, commit: Commit, head: HeadState) -> Rebased | NeedsFiles | Refused:
         """Ask for what others did, as far as it matters, and let the changes follow on it."""
+        staged = commit.staged
         drift = find_drift(staged, head)
         redefined = self._redefined_tables(session, staged, head) if drift is Drift.DEFINITIONS else {}
         others = _changes_since(session, staged) if needs_changes(staged, drift, redefined) else None
         found = rebase(staged, head, redefined, others)
         if not isinstance(found, Refused):
             return found
-        return rebase(staged, head, redefined, others, self._tables_with_sources(session, staged, head))
+        with_sources = self._tables_with_sources(session, staged, head)
+        apart = frozenset() if commit.find_apart is None else commit.find_apart(session, head.snapshot.snapshot_id)
+        return rebase(staged, head, redefined, others, with_sources, apart)
 
     def _tables_with_sources(self, session: Session, staged: Staged, head: HeadState) -> frozenset[int]:
         """Return the tables that are compacted and whose sources the head has as they were; few files are read."""

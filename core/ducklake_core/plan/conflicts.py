@@ -80,11 +80,11 @@ def _find_conflicts(
     for snapshot_id, changes in others:
         moved = {change.object_id for change in changes if change.kind in _MOVE}
         for other in changes:
+            rows_moved = other.object_id in moved and other.kind in _MOVE | _DELETE
             if other.object_id in read_tables and other.kind in _APPEND | _DELETE:
-                yield Conflict(snapshot_id, other, other, _subject(other, names))
+                yield Conflict(snapshot_id, other, other, _subject(other, names), rows_moved)
             for own in mine:
                 if _conflicts(own, other, names) or _inserts_into_checked(own, other, row_checked_tables):
-                    rows_moved = other.object_id in moved and other.kind in _MOVE | _DELETE
                     yield Conflict(snapshot_id, other, own, _subject(other, names), rows_moved)
 
 

@@ -13,9 +13,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ducklake_core.model import Column, ColumnId, ColumnStats, DataFile, TableVersion
 from ducklake_core.plan.order import Key, float_key, key_of_text
+from ducklake_core.spec.arrays import plain
 from ducklake_core.spec.kinds import NESTED, UNORDERED, Kind
 from ducklake_core.spec.partition import partition_values
 from ducklake_core.spec.types import arrow_type
@@ -63,17 +65,19 @@ def may_be_transformed(facts: FieldFacts, column: Column, value: pa.Scalar) -> b
 
 def transformed_values(column: Column, transform: str, values: pa.Array) -> set[str | None] | None:
     """Return the partition values that rows with one of some values may have, None if they say nothing."""
+    bucket = re.fullmatch(r"bucket\((\d+)\)", transform)
+    if bucket is not None and len(values) > _VALUES_PER_BUCKET * int(bucket.group(1)):
+        return None  # they are in every bucket
     found: set[str | None] = set()
-    for value in values:
-        candidates = _transformed(column, transform, value)
-        if candidates is None:
-            return None
-        found |= candidates
-    return found
+    for type_ in _types_of(column, transform):
+        texts = partition_values(_as_type(values, replace(column, type=type_)), replace(column, type=type_), transform)
+        found |= set(texts.unique().to_pylist())
+    return found or None
 
 
 # Blobs have two text forms that cannot be told apart. The others have no order, or none that their texts show.
 _WITHOUT_RANGE = (Kind.BLOB, *UNORDERED, *NESTED)
+_VALUES_PER_BUCKET = 20  # so many, and hardly any bucket is left without a value
 _CALENDAR = ("year", "month", "day", "hour")
 # A timestamptz has the calendar of its writer's session.
 _DATED = (Kind.DATE, Kind.TIMESTAMP)
@@ -192,20 +196,34 @@ def _period(numbers: list[int]) -> tuple[datetime, datetime]:
 
 def _transformed(column: Column, transform: str, value: pa.Scalar) -> set[str | None] | None:
     """Return the partition values that a row with this value may have, None if they say nothing."""
-    if transform in _CALENDAR:
-        types: tuple[str, ...] = (column.type,) if column.kind in _DATED else ()
-    else:
-        types = _BUCKET_TYPES.get(column.type, ())
-    candidates = {_partition_value(value, replace(column, type=type_), transform) for type_ in types}
-    return candidates or None
-
-
-def _partition_value(value: pa.Scalar, column: Column, transform: str) -> str | None:
     type_ = arrow_type(column)
-    try:
-        array = pa.array([value], type_.storage_type if isinstance(type_, pa.BaseExtensionType) else value.type)
-        array = array.cast(type_) if array.type != type_ else array
-    except pa.ArrowInvalid:  # a negative number as an unsigned one, or too large a number as a signed one
-        return None
-    text: str | None = partition_values(array, column, transform)[0].as_py()
-    return text
+    storage = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else value.type
+    return transformed_values(column, transform, pa.array([value], storage))
+
+
+def _types_of(column: Column, transform: str) -> tuple[str, ...]:
+    """Return the types that values of a file may have had when their partition value was made."""
+    if transform in _CALENDAR:
+        return (column.type,) if column.kind in _DATED else ()
+    return _BUCKET_TYPES.get(column.type, ())
+
+
+def _as_type(values: pa.Array, column: Column) -> pa.Array:
+    """Return values in a column's type; null: a negative number as an unsigned one, too large a one as a signed one."""
+    type_, found = arrow_type(column), plain(values)
+    if isinstance(type_, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(type_, found)
+    if found.type == type_:
+        return found
+    if pa.types.is_integer(found.type):
+        found = _nulled(found, type_)
+    return found.cast(type_)
+
+
+def _nulled(numbers: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return integers with null for those that a type of the same width, but for the sign, does not hold."""
+    bounds = np.iinfo(type_.to_pandas_dtype())
+    of = np.iinfo(numbers.type.to_pandas_dtype())
+    low, high = (pa.scalar(int(n), numbers.type) for n in (max(bounds.min, of.min), min(bounds.max, of.max)))
+    fits = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return pc.if_else(fits, numbers, pa.scalar(None, numbers.type))

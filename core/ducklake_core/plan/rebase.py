@@ -16,7 +16,7 @@ from ducklake_core.model import SnapshotId, TableId, TableVersion
 from ducklake_core.plan.commit_plan import HeadState, changes_of
 from ducklake_core.plan.conflicts import find_conflict, mark_renames
 from ducklake_core.plan.staged import Staged, StagedTable
-from ducklake_core.spec.changes import parse_changes
+from ducklake_core.spec.changes import ChangeKind, parse_changes
 
 Redefined: TypeAlias = Mapping[TableId, TableVersion | None]  # tables that have another definition now; None: dropped
 Changes: TypeAlias = tuple[SnapshotId, str | None]  # what a snapshot changed, as the catalog has it
@@ -83,10 +83,12 @@ def rebase(
     redefined: Redefined,
     others: Sequence[Changes] | None,
     with_sources: frozenset[int] = frozenset(),
+    apart: frozenset[int] = frozenset(),
 ) -> Rebased | NeedsFiles | Refused:
     """Return the changes as they follow on the head. `others`: all snapshots since their base; None: no matter.
 
-    `with_sources`: the compacted tables whose sources the head has as they were.
+    `with_sources`: the compacted tables whose sources the head has as they were. `apart`: tables whose rows the changes
+    rest on, and whose new inlined rows are of no concern to them.
     """
     if _is_other_lake(staged, head):
         return _refusal(
@@ -96,7 +98,7 @@ def rebase(
             "from a backup; begin again from what is there",
         )
     if others is not None:
-        refused = _find_refusal(staged, head, redefined, others, with_sources)
+        refused = _find_refusal(staged, head, redefined, others, with_sources, apart)
         if refused is not None:
             return refused
     elif redefined:  # whatever else changed does not touch new rows, but they go where rows go now
@@ -121,6 +123,7 @@ def _find_refusal(
     redefined: Redefined,
     others: Sequence[Changes],
     with_sources: frozenset[int],
+    apart: frozenset[int],
 ) -> Refused | None:
     if len(others) != head.snapshot.snapshot_id - staged.base.snapshot_id:
         return _refusal(
@@ -133,7 +136,8 @@ def _find_refusal(
     }
     parsed = [(snapshot_id, mark_renames(parse_changes(text), renamed)) for snapshot_id, text in others]
     checked = frozenset(t.newest.table_id for t in staged.tables if t.was_checked_against_rows)
-    read = frozenset(t.newest.table_id for t in staged.tables if t.rests_on_rows)
+    touched = {c.object_id for _, made in parsed for c in made if c.kind is not ChangeKind.INLINED_INSERT}
+    read = frozenset(t.newest.table_id for t in staged.tables if t.rests_on_rows) - (apart - touched)
     conflict = find_conflict(changes_of(staged), parsed, _names(staged), checked, with_sources, read)
     if conflict is not None:
         return Refused(conflict.describe(), conflict.snapshot_id, staged.base.snapshot_id, conflict.rows_moved)

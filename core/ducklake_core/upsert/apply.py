@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -12,17 +12,18 @@ import pyarrow as pa
 from ducklake_core.model import Column
 from ducklake_core.pending import PendingTable
 from ducklake_core.row_writes import RowWriter
-from ducklake_core.upsert.companion import Companion
-from ducklake_core.upsert.events import is_kept_in_table, last_events, sequence_columns
+from ducklake_core.upsert.companion import Companion, forget_rows
+from ducklake_core.upsert.events import Arrived, Events, is_kept_in_table, sequence_columns
 from ducklake_core.upsert.keyed_write import KeyedWrite
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
 from ducklake_core.upsert.rules import UpsertRules
-from ducklake_core.upsert.search import Found
-from ducklake_core.upsert.sequence import is_older
+from ducklake_core.upsert.sequence import late_events
 
 # Gives the pending companion; the flag: make one if there is none.
 FindCompanion: TypeAlias = Callable[[tuple[Column, ...], bool], PendingTable | None]
+# Numbers of keys, and the sequence that is known of each.
+Stored: TypeAlias = Sequence[tuple[np.ndarray, pa.Table]]
 
 
 class EventBatch:
@@ -44,20 +45,22 @@ class EventBatch:
         self._now = now
         self._sequence = sequence_columns(pending.table, data.schema, rules)
         self._in_table = is_kept_in_table(pending.table, rules)
-        self._events = last_events(data, pending.table, rules)
+        self._arrived = Arrived.of(data, pending.table, rules)
+        self._events = self._arrived.last()
 
     def apply(self, find_companion: FindCompanion, *, purges: bool) -> UpsertReport:
         """Change the rows; `purges`: forget deleted keys that are old enough, where a companion is written to."""
         events, truncated = self._events, 0
         if events.has_truncate:
-            truncated = self._writer.delete(self._pending, None)
-        write = KeyedWrite(self._writer, self._pending, events, self._rules, self._memory.table)
-        found = write.find(self._sequence if self._in_table else ())
+            truncated = self._truncate(find_companion)
+        found = self._write(events).find(self._sequence if self._in_table else ())
         companion = self._companion(find_companion)
         known = None if companion is None else companion.find()
-        is_late = self._late(found)
+        stored = [*found.select([c.name for c in self._sequence])] if self._in_table else []
         if companion is not None and known is not None:
-            is_late |= companion.late(known)
+            stored += companion.sequences(known)
+        is_late = self._late(stored)
+        write = self._write(self._without_late(stored, is_late))
         decision = write.decide(found, is_late)
         updated = write.apply(found, decision)
         if companion is not None and known is not None:
@@ -78,6 +81,13 @@ class EventBatch:
             files_pruned=found.files_pruned,
         )
 
+    def _truncate(self, find: FindCompanion) -> int:
+        """Empty the table, and forget the sequences of its rows; return how many there were."""
+        companion = find(self._sequence, False) if self._sequence else None  # noqa: FBT003 # none is made
+        if companion is not None:
+            forget_rows(self._writer, companion)
+        return self._writer.delete(self._pending, None)
+
     def _companion(self, find: FindCompanion) -> Companion | None:
         """Return the companion, if the events need one: made now, where there is something to be kept in it."""
         if not self._sequence or not self._events.index.count:
@@ -88,12 +98,19 @@ class EventBatch:
             return None
         return Companion(self._writer, pending, self._events, not self._in_table, self._now, self._memory.companion)
 
-    def _late(self, found: Found) -> np.ndarray:
-        """Tell of each key whether its row in the table comes from a later event."""
-        late = np.zeros(self._events.index.count, bool)
-        if self._in_table and self._events.sequence is not None:
-            names = [c.name for c in self._sequence]
-            for hits in found.hits:
-                events = self._events.sequence.take(hits.numbers)
-                late[hits.numbers[is_older(events, hits.values.select(names))]] = True
-        return late
+    def _write(self, events: Events) -> KeyedWrite:
+        return KeyedWrite(self._writer, self._pending, events, self._rules, self._memory.table)
+
+    def _late(self, stored: Stored) -> np.ndarray:
+        """Tell of each key whether a later event than its last one is known."""
+        numbers, sequence = np.arange(self._events.index.count), self._events.sequence
+        return np.zeros(len(numbers), bool) if sequence is None else late_events(numbers, sequence, stored)
+
+    def _without_late(self, stored: Stored, is_late: np.ndarray) -> Events:
+        """Return the events again, without what late ones say of rows that a later one of the batch changes in part."""
+        arrived, says_part = self._arrived, self._rules.ignore_null_updates or self._rules.fill_missing
+        if not says_part or arrived.sequence is None:
+            return self._events
+        numbers = arrived.index.numbers
+        passed_over = late_events(numbers, arrived.sequence, stored) & ~is_late[numbers]
+        return arrived.last(passed_over) if passed_over.any() else self._events

@@ -1,11 +1,13 @@
 """Events as a batch brings them become one event for each key: the last one. Pure.
 
 The last is the one of the greatest sequence; of those with the same sequence, and of all where there is none, it is the
-one that comes last in the batch. So it does not matter how a stream of events is cut into batches.
+one that comes last in the batch. So it does not matter how a stream of events is cut into batches. Where an event says
+only a part of its row, those before it in the batch count as well, but for late ones: these are passed over.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -92,36 +94,58 @@ def is_kept_in_table(table: TableVersion, rules: UpsertRules) -> bool:
     return all(inside)
 
 
-def last_events(data: pa.Table, table: TableVersion, rules: UpsertRules) -> Events:
-    """Return the last event of each key; raise InvalidInput for null keys and sequences."""
-    count = data.num_rows
-    keys, order_columns = key_columns(table, rules), sequence_columns(table, data.schema, rules)
-    deletes = np.ones(count, bool) if rules.deletes_all else rows_where(data, rules.apply_as_deletes)
-    sequence = _conformed(data, order_columns, table, "sequence") if order_columns else None
-    after_truncate = _after_truncate(rows_where(data, rules.apply_as_truncates), sequence)
-    if after_truncate is not None:
-        data, deletes = data.take(after_truncate), deletes[after_truncate]
-        sequence = None if sequence is None else sequence.take(after_truncate)
-    index = KeyIndex(_conformed(data, keys, table, "key").columns)
-    order = _order(index.numbers, sequence)
-    history = _History.of(index.numbers[order], deletes[order])
-    ends = order[history.ends]
-    kept = np.flatnonzero(~deletes[ends])
-    row_of = np.full(index.count, -1)
-    row_of[kept] = np.arange(len(kept))
-    given = _given_columns(data, table, rules)
-    rows = _rows(data, given, ends[kept], order, history.only(kept), rules)
-    relaxed = tuple(replace(c, nulls_allowed=c.nulls_allowed or rules.ignore_null_updates) for c in given)
-    return Events(
-        index,
-        _conformed(data.take(ends), keys, table, "key"),
-        conform(rows, relaxed, table.qualified_name),
-        row_of,
-        history.has_delete_before,
-        None if sequence is None else sequence.take(ends),
-        count,
-        has_truncate=after_truncate is not None,
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrived:
+    """The events of a batch that are after its last truncate, in the order in which they came."""
+
+    data: pa.Table
+    table: TableVersion
+    rules: UpsertRules
+    index: KeyIndex
+    deletes: np.ndarray
+    sequence: pa.Table | None
+    event_count: int
+    has_truncate: bool
+
+    @classmethod
+    def of(cls, data: pa.Table, table: TableVersion, rules: UpsertRules) -> Arrived:
+        """Look at events; raise InvalidInput for null keys and sequences."""
+        count = data.num_rows
+        _refuse_doubled(data, table, rules)
+        keys, order_columns = key_columns(table, rules), sequence_columns(table, data.schema, rules)
+        deletes = np.ones(count, bool) if rules.deletes_all else rows_where(data, rules.apply_as_deletes)
+        sequence = _conformed(data, order_columns, table, "sequence") if order_columns else None
+        after_truncate = _after_truncate(rows_where(data, rules.apply_as_truncates), sequence)
+        if after_truncate is not None:
+            data, deletes = data.take(after_truncate), deletes[after_truncate]
+            sequence = None if sequence is None else sequence.take(after_truncate)
+        index = KeyIndex(_conformed(data, keys, table, "key").columns)
+        return cls(data, table, rules, index, deletes, sequence, count, after_truncate is not None)
+
+    def last(self, passed_over: np.ndarray | None = None) -> Events:
+        """Return the last event of each key; events can be passed over, but not all of a key."""
+        data, table, rules, deletes = self.data, self.table, self.rules, self.deletes
+        order = _order(self.index.numbers, self.sequence)
+        if passed_over is not None:
+            order = order[~passed_over[order]]
+        history = _History.of(self.index.numbers[order], deletes[order])
+        ends = order[history.ends]
+        kept = np.flatnonzero(~deletes[ends])
+        row_of = np.full(self.index.count, -1)
+        row_of[kept] = np.arange(len(kept))
+        given = _given_columns(data, table, rules)
+        rows = _rows(data, given, ends[kept], order, history.only(kept), rules)
+        relaxed = tuple(replace(c, nulls_allowed=c.nulls_allowed or rules.ignore_null_updates) for c in given)
+        return Events(
+            self.index,
+            _conformed(data.take(ends), key_columns(table, rules), table, "key"),
+            conform(rows, relaxed, table.qualified_name),
+            row_of,
+            history.has_delete_before,
+            None if self.sequence is None else self.sequence.take(ends),
+            self.event_count,
+            self.has_truncate,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +210,16 @@ def _after_truncate(truncates: np.ndarray, sequence: pa.Table | None) -> np.ndar
     order = _order(np.zeros(len(truncates), np.int64), sequence)
     last = int(np.flatnonzero(truncates[order])[-1])
     return np.sort(order[last + 1 :])
+
+
+def _refuse_doubled(data: pa.Table, table: TableVersion, rules: UpsertRules) -> None:
+    """Raise SchemaMismatch for two columns of one name, regardless of case, that both would be used."""
+    unused = {fold(name) for name in rules.except_columns} - {fold(name) for name in rules.sequence_by}
+    counts = Counter(fold(name) for name in data.column_names)
+    doubled = [name for name in data.column_names if counts[fold(name)] > 1 and fold(name) not in unused]
+    if doubled:
+        message = f"the events for '{table.qualified_name}' have column '{doubled[0]}' twice"
+        raise SchemaMismatch(message, columns=doubled)
 
 
 def _given_columns(data: pa.Table, table: TableVersion, rules: UpsertRules) -> tuple[Column, ...]:

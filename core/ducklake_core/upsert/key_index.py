@@ -71,6 +71,12 @@ class KeyIndex:
         """Return the distinct values of one column of the keys."""
         return self._levels[place].values
 
+    def has_same_numbers(self, other: KeyIndex) -> bool:
+        """Tell whether another has the same keys, each with the same number."""
+        levels = zip(self._levels, other._levels, strict=False)
+        is_same = all(a.values.equals(b.values) and np.array_equal(a.pairs, b.pairs) for a, b in levels)
+        return len(self._levels) == len(other._levels) and is_same
+
     def find(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
         """Return which rows have one of the keys, by their places, and the number of each one's key."""
         arrays = [plain(single(column)) for column in columns]

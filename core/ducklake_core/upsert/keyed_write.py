@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Column
-from ducklake_core.pending import PendingTable
+from ducklake_core.pending import LookedFor, PendingTable
 from ducklake_core.plan.conform import conform
 from ducklake_core.read.parts import FileRows
 from ducklake_core.read.positions import RowPositions
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter
 from ducklake_core.spec.names import fold
 from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
+from ducklake_core.upsert.differences import differ
 from ducklake_core.upsert.events import Events, key_columns
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.old_values import OldValues
@@ -69,7 +70,7 @@ class KeyedWrite:
         self._rules = rules
         self._memory = memory
         self._keys = key_columns(pending.table, rules)
-        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id)
+        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id, memory)
         self._versions = _NewVersions()
         self._ended = RowPositions()
         self._own_ended: list[int] = []
@@ -78,6 +79,7 @@ class KeyedWrite:
     def find(self, read_columns: Sequence[Column] = ()) -> Found:
         """Return the rows of the events' keys; raise InvalidInput for keys that the table has twice."""
         self._pending.rests_on_rows = self._pending.before is not None
+        self._pending.looked_for.append(LookedFor(self._keys, self._events.index))
         found = self._search(read_columns).run()
         numbers = found.numbers
         if self._rules.on_duplicate_keys == "error":
@@ -118,6 +120,7 @@ class KeyedWrite:
         matched = hits.only(is_matched)
         rows = self._new_rows(matched)
         is_changed = self._old.changed(matched, rows) | repeated[matched.numbers]
+        is_changed |= self._is_reset(matched, rows, ~is_changed)
         is_ended[np.flatnonzero(is_matched)[is_changed]] = True
         changed = matched.only(is_changed)
         whole = self._whole(changed, rows.filter(pa.array(is_changed))) if is_changed.any() else None
@@ -149,20 +152,35 @@ class KeyedWrite:
         columns = [_filled(new, known, keeps) for new, known in zip(rows.columns, old.columns, strict=True)]
         return pa.table(columns, names=rows.column_names)
 
+    def _is_reset(self, hits: Hits, rows: pa.Table, asked: np.ndarray) -> np.ndarray:
+        """Tell of rows that are asked for whether they were deleted before and had other values than new rows get."""
+        missing, found = self._missing(rows), np.asarray(self._events.replaces[hits.numbers] & asked)
+        if not missing or not found.any():
+            return np.zeros(len(asked), bool)
+        fresh = self._completed(rows.filter(pa.array(found))).select([c.name for c in missing])
+        found[found] = differ(self._old.read(hits.only(found), missing), fresh)
+        return found
+
     def _whole(self, hits: Hits, rows: pa.Table) -> pa.Table:
         """Return rows with all columns of the table: those that events lack stay as they are."""
-        table = self._pending.table
+        table, missing = self._pending.table, self._missing(rows)
+        if missing:
+            old, is_new = self._old.read(hits, missing), self._events.replaces[hits.numbers]
+            fresh = self._completed(rows.filter(pa.array(is_new))) if is_new.any() else old.slice(0, 0)
+            for column in missing:
+                kept = _spread(fresh.column(column.name), old.column(column.name), is_new)
+                rows = rows.append_column(column.name, kept)
+            rows = rows.select([c.name for c in table.columns])
+        return conform(rows, table.columns, table.qualified_name)
+
+    def _missing(self, rows: pa.Table) -> list[Column]:
         names = {fold(name) for name in rows.column_names}
-        missing = [c for c in table.columns if fold(c.name) not in names]
-        if not missing:
-            return conform(rows, table.columns, table.qualified_name)
-        old = self._old.read(hits, missing)
-        defaults = conform(rows, table.columns, table.qualified_name, fill_missing=True)
-        is_new = self._events.replaces[hits.numbers]
-        for column in missing:
-            kept = _chosen(defaults.column(column.name), old.column(column.name), is_new)
-            rows = rows.append_column(column.name, kept)
-        return conform(rows.select([c.name for c in table.columns]), table.columns, table.qualified_name)
+        return [c for c in self._pending.table.columns if fold(c.name) not in names]
+
+    def _completed(self, rows: pa.Table) -> pa.Table:
+        """Return new rows with all columns of the table: those that events lack have their defaults."""
+        table = self._pending.table
+        return conform(rows, table.columns, table.qualified_name, fill_missing=self._rules.fill_missing)
 
     # ---- adding
 
@@ -179,9 +197,7 @@ class KeyedWrite:
             self._writer.add(self._pending, fresh, None, *limits)
 
     def _inserted(self, numbers: np.ndarray) -> pa.Table:
-        table = self._pending.table
-        rows = self._events.rows.take(self._events.row_of[numbers])
-        return conform(rows, table.columns, table.qualified_name, fill_missing=self._rules.fill_missing)
+        return self._completed(self._events.rows.take(self._events.row_of[numbers]))
 
     def _limits(self) -> tuple[int, int]:
         rules = self._rules
@@ -198,7 +214,8 @@ class KeyedWrite:
         numbers = found.numbers
         row_ids = np.concatenate([np.empty(0, np.int64), *(hits.row_ids for hits in found.hits)])
         ends = np.cumsum([len(hits.numbers) for hits in found.hits])[:-1]
-        return np.split(first_of_each(numbers, row_ids), ends) if found.hits else []
+        later = np.where(row_ids == NEW_ROW, np.iinfo(np.int64).max, row_ids)  # rows of the transaction come last
+        return np.split(first_of_each(numbers, later), ends) if found.hits else []
 
     def _refuse_duplicates(self, is_duplicate: np.ndarray) -> None:
         found = np.flatnonzero(is_duplicate)
@@ -213,11 +230,10 @@ class KeyedWrite:
 
 def _filled(new: pa.ChunkedArray, old: pa.ChunkedArray, keeps: np.ndarray) -> pa.ChunkedArray:
     is_given = new.is_valid().to_numpy() | ~keeps
-    return _chosen(new, old, is_given)
+    return _spread(new.filter(pa.array(is_given)), old, is_given)
 
 
-def _chosen(one: pa.ChunkedArray, other: pa.ChunkedArray, is_one: np.ndarray) -> pa.ChunkedArray:
-    """Return the values of one array where a mask says so, of the other elsewhere; of any type."""
-    both = pa.chunked_array([*one.chunks, *other.chunks], type=one.type)
-    count = len(is_one)
-    return both.take(pa.array(np.where(is_one, np.arange(count), count + np.arange(count))))
+def _spread(some: pa.ChunkedArray, others: pa.ChunkedArray, is_some: np.ndarray) -> pa.ChunkedArray:
+    """Return an array with some values, one after the other, where a mask says so; of any type."""
+    both = pa.chunked_array([*some.chunks, *others.chunks], type=some.type)
+    return both.take(pa.array(np.where(is_some, np.cumsum(is_some) - 1, len(some) + np.arange(len(is_some)))))

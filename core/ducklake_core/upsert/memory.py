@@ -5,27 +5,45 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from ducklake_core.model import Column
+from ducklake_core.upsert.key_index import KeyIndex
 
 if TYPE_CHECKING:
     from ducklake_core.upsert.search import Hits
+
+
+@dataclass(frozen=True, slots=True)
+class ReadValues:
+    """Which values of rows were read: those of some columns of a file, as the table has its columns."""
+
+    path: str
+    columns: tuple[Column, ...]
+    table_columns: tuple[Column, ...]
 
 
 @dataclass(slots=True)
 class SearchMemory:
     """Rows of one table that have a key of one batch, by the path of their data file; None: there are none.
 
-    For all attempts to write the same batch, and for no other. It ends with the columns that the rows were read by.
+    `values`: what such rows have, by their positions. For all attempts to write the same batch. It ends with the
+    columns that rows were read by, and with the keys: rows are known by the number of their key in the batch, which
+    says nothing of a batch that has other ones.
     """
 
     columns: tuple[Column, ...] = ()
+    index: KeyIndex | None = None
     files: dict[str, Hits | None] = field(default_factory=dict)
+    values: dict[ReadValues, tuple[np.ndarray, pa.Table]] = field(default_factory=dict)
 
-    def of_columns(self, columns: tuple[Column, ...]) -> dict[str, Hits | None]:
-        """Return what is known of rows with these columns."""
-        if self.columns != columns:
-            self.columns = columns
+    def of(self, columns: tuple[Column, ...], index: KeyIndex) -> dict[str, Hits | None]:
+        """Return what is known of rows with these columns and of these keys."""
+        if self.columns != columns or self.index is None or not self.index.has_same_numbers(index):
             self.files.clear()
+            self.values.clear()
+        self.columns, self.index = columns, index
         return self.files
 
 

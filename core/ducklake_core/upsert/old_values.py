@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, WantedRows, iterate_data_file
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, SnapshotId
+from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.spec.kinds import NESTED, Kind
 from ducklake_core.upsert.differences import differ
+from ducklake_core.upsert.memory import ReadValues, SearchMemory
 from ducklake_core.upsert.search import Hits, file_of
 
 _WIDE = (*NESTED, Kind.TEXT, Kind.BLOB, Kind.GEOMETRY)
@@ -29,12 +30,22 @@ class OldValues:
     storage: Storage
     columns: tuple[Column, ...]
     snapshot: SnapshotId
+    memory: SearchMemory
 
     def read(self, hits: Hits, columns: Sequence[Column]) -> pa.Table:
-        """Return some columns of the rows, in the order of the rows."""
+        """Return some columns of the rows, in the order of the rows; what an earlier attempt has read is known."""
         names, file = [c.name for c in columns], file_of(hits)
         if file is None or set(names) <= set(hits.values.column_names):
             return hits.values.select(names)
+        asked = ReadValues(file.path, tuple(columns), self.columns)
+        positions, known = self.memory.values.get(asked, (None, None))
+        if positions is None or known is None or not np.array_equal(positions, hits.positions):
+            known = self._read_file(file, hits, columns)
+            self.memory.values[asked] = hits.positions, known
+        return known
+
+    def _read_file(self, file: DataFile, hits: Hits, columns: Sequence[Column]) -> pa.Table:
+        names = [c.name for c in columns]
         request = ReadRequest(tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns)
         found = []
         for rows in iterate_data_file(self.storage, file, request, wanted=WantedRows(hits.positions)):

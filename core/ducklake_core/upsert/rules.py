@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Literal, TypedDict, Unpack
 
 from ducklake_core.errors import InvalidInput
+from ducklake_core.spec.names import fold
 from ducklake_core.spec.quantities import parse_duration
 
 OnDuplicateKeys = Literal["error", "keep_first"]
@@ -61,6 +62,9 @@ class UpsertRules:
         names = _names(keys)
         if not names:
             raise InvalidInput("an upsert needs keys: name the columns that tell rows apart, as in keys=['id']")
+        excepted = _names(arguments.get("except_columns", ()))
+        if left_out := {fold(name) for name in names} & {fold(name) for name in excepted}:
+            raise InvalidInput(f"except_columns has the key {sorted(left_out)}: rows without it cannot be told apart")
         policy = arguments.get("on_duplicate_keys", "error")
         if policy not in ("error", "keep_first"):
             raise InvalidInput(f"on_duplicate_keys is {policy!r}, but must be 'error' or 'keep_first'")
@@ -69,7 +73,7 @@ class UpsertRules:
             sequence_by=_names(arguments.get("sequence_by") or ()),
             apply_as_deletes=arguments.get("apply_as_deletes"),
             apply_as_truncates=arguments.get("apply_as_truncates"),
-            except_columns=_names(arguments.get("except_columns", ())),
+            except_columns=excepted,
             ignore_null_updates=arguments.get("ignore_null_updates", False),
             fill_missing=arguments.get("fill_missing", False),
             on_duplicate_keys=policy,

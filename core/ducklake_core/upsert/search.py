@@ -66,6 +66,10 @@ class Found:
     def numbers(self) -> np.ndarray:
         return np.concatenate([np.empty(0, np.int64), *(hits.numbers for hits in self.hits)])
 
+    def select(self, names: Sequence[str]) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Yield numbers of keys and some columns of their rows, part by part."""
+        return ((hits.numbers, hits.values.select(names)) for hits in self.hits)
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -134,7 +138,7 @@ class Search:
 
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not read again."""
-        known = self.memory.of_columns(columns)
+        known = self.memory.of((*self.keys, *columns), self.index)
         new = [file for file in files if file.path not in known]
         searched = beside_each_other(lambda file: self._in_file(file, columns), new)
         found = dict(zip((file.path for file in new), searched, strict=True))

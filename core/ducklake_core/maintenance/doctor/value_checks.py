@@ -22,6 +22,7 @@ from ducklake_core.maintenance.doctor.notes import Notes
 from ducklake_core.maintenance.doctor.row_ids import RowIdSet
 from ducklake_core.model import Column, ColumnId, ColumnStats, DataFile, DataFileId, TableColumnStats, TableVersion
 from ducklake_core.plan.file_facts import field_facts, may_be_transformed
+from ducklake_core.spec.arrays import plain, single
 from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.partition import partition_values
 from ducklake_core.text_repair import hear_of_invalid_text
@@ -149,12 +150,19 @@ def _check_transforms(rows: pa.Table, check: TableCheck, file: DataFile) -> None
     for column in check.live.columns:
         facts = field_facts(column, None, check.table, file)
         if facts.transformed:
-            values = pc.unique(rows.column(column.name)).drop_null()
+            values = _distinct(rows.column(column.name))
             others = [
                 value for text, told in facts.transformed.items() for value in _others(values, column, text, told)
             ]
             if not all(may_be_transformed(facts, column, value) for value in others):
                 _note_partition(check, file, column)
+
+
+def _distinct(values: pa.ChunkedArray) -> pa.Array:
+    """Return the values that there are, each once; Arrow finds them in the storage of its own types only."""
+    found = pc.unique(plain(single(values))).drop_null()
+    is_extension = isinstance(values.type, pa.BaseExtensionType)
+    return pa.ExtensionArray.from_storage(values.type, found) if is_extension else found
 
 
 def _others(values: pa.Array, column: Column, transform: str, told: str) -> pa.Array:
