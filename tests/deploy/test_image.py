@@ -13,7 +13,9 @@ import pytest
 from ducklake_core import Lake
 from ducklake_streaming.demo.local_postgres import HOST, free_port
 from ducklake_streaming.demo.maven import KAFKA_CONNECTOR, S3_CONNECTOR, read_pins
+from ducklake_streaming.demo.run import LARGE_ROWS
 from tests.fixtures.image import Image, built_image, make_state
+from tests.fixtures.s3 import S3Bucket, environment
 from tests.fixtures.waiting import wait_until
 
 LARGEST_BYTES = 1_700_000_000  # what is larger was not meant to be
@@ -32,6 +34,7 @@ checkpoint = "checkpoints/numbers"
 [pipeline.numbers.sink]
 table = "main.numbers"
 """
+IDS = "".join(f'{{"id": {number}}}\n' for number in range(50))
 FILES = 'kind = "files"\npath = "incoming/"\nformat = "json"\nschema = "id bigint"'
 
 pytestmark = [
@@ -96,9 +99,17 @@ def test_its_root_cannot_be_written_to(image: Image, state: Path) -> None:
     assert "Read-only file system" in told.stderr
 
 
+def test_the_demo_streams_into_a_lake(image: Image, state: Path) -> None:
+    told = image.run(state, "demo", "--seconds", "3")
+
+    assert (told.returncode, told.stderr) == (0, "")
+    with Lake.open(f"sqlite:///{state}/demo-lake/catalog.sqlite", override_data_path=True) as lake:
+        assert lake.table("main.readings").count() > LARGE_ROWS
+
+
 def test_a_job_reads_files_and_ends(image: Image, state: Path) -> None:
     (state / "incoming").mkdir()
-    (state / "incoming" / "a.json").write_text("".join(f'{{"id": {number}}}\n' for number in range(50)))
+    (state / "incoming" / "a.json").write_text(IDS)
     (state / "job.toml").write_text(JOB.format(trigger='trigger = "available now"', source=FILES))
 
     told = image.run(state, "run", "job.toml", SPARK_DRIVER_MEMORY="512m")
@@ -106,6 +117,21 @@ def test_a_job_reads_files_and_ends(image: Image, state: Path) -> None:
     assert told.returncode == 0, told.stderr
     with Lake.open(f"sqlite:///{state}/lake.sqlite", data_path=f"{state}/data/", override_data_path=True) as lake:
         assert lake.table("main.numbers").count() == 50
+
+
+def test_a_job_keeps_files_and_checkpoint_on_s3(image: Image, state: Path, s3: S3Bucket) -> None:
+    (state / "incoming").mkdir()
+    (state / "incoming" / "a.json").write_text(IDS)
+    job = JOB.format(trigger='trigger = "available now"', source=FILES)
+    job = job.replace("data/", s3.url).replace("checkpoints/numbers", f"s3://{s3.name}/{s3.folder}/checkpoint")
+    (state / "job.toml").write_text(job)
+
+    told = image.run(state, "run", "job.toml", SPARK_DRIVER_MEMORY="512m", **environment(s3.proxy))
+
+    assert told.returncode == 0, told.stderr
+    with Lake.open(f"sqlite:///{state}/lake.sqlite") as lake:
+        assert lake.table("main.numbers").count() == 50
+    assert [key for key in s3.objects() if key.startswith("checkpoint/commits/")]
 
 
 def test_check_finds_the_connector_in_the_image(image: Image, state: Path) -> None:
@@ -123,15 +149,20 @@ def test_sigterm_ends_a_job_after_its_batch(image: Image, state: Path) -> None:
     (state / "job.toml").write_text(JOB.format(trigger="", source='kind = "rate"'))
     command = image.command(state, "run", "job.toml", "--metrics", f"{HOST}:{port}", SPARK_DRIVER_MEMORY="512m")
     with (state / "log").open("w") as log, subprocess.Popen(command, stderr=log) as process:
-        wait_until(lambda: _answers(port, "readyz"), lambda: (state / "log").read_text()[-3000:])
-        wait_until(
-            lambda: "batch_committed" in (state / "log").read_text(), lambda: (state / "log").read_text()[-3000:]
-        )
-        os.kill(_tini(process.pid), signal.SIGTERM)
-        process.wait()
+        try:
+            wait_until(lambda: _answers(port, "readyz"), lambda: _end_of(state / "log"))
+            wait_until(lambda: "batch_committed" in (state / "log").read_text(), lambda: _end_of(state / "log"))
+            os.kill(_tini(process.pid), signal.SIGTERM)
+            wait_until(lambda: process.poll() is not None, lambda: _end_of(state / "log"))
+        finally:
+            process.kill()  # else a failure would wait for the job, which does not end by itself
 
     assert process.returncode == 0
     assert "job_ended" in (state / "log").read_text()
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text()[-3000:]
 
 
 def _answers(port: int, path: str) -> bool:

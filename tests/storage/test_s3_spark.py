@@ -50,7 +50,7 @@ def test_spark_scans_the_files_and_keeps_its_checkpoint_on_s3_by_hadoop(
     s3: S3Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "HADOOP_AWS_JARS" not in os.environ:
-        pytest.skip("its jars are 690 MB: `make test-s3-spark` fetches them and runs this")
+        pytest.skip("it needs jars: `make test-s3-spark` fetches them and runs this")
     jars = os.environ["HADOOP_AWS_JARS"].split()
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     (tmp_path / "spark-defaults.conf").write_text(

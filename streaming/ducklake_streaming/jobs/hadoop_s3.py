@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-from importlib.util import find_spec
-from pathlib import Path
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.paths import hide_password, same_storage
 from ducklake_core.storage_settings import storage_options
-from ducklake_streaming.jobs.connector import JAR_SETTINGS, jar_files
+from ducklake_streaming.jobs.connector import JAR_SETTINGS, jar_files, spark_jars
 from ducklake_streaming.jobs.settings import FilesInput, Job
 
 _JAR = re.compile(r"hadoop-aws-\d.*\.jar")
@@ -43,7 +40,7 @@ def s3a_settings(job: Job) -> dict[str, str]:
 
 def check_s3_address(path: str, job: Job) -> str:
     """Return that Spark can reach an address on S3; raise InvalidInput that names the jar where it cannot."""
-    shown, jars = hide_password(path), _spark_jars()
+    shown, jars = hide_password(path), spark_jars()
     named = [name for name in JAR_SETTINGS if "hadoop-aws" in job.spark.settings.get(name, "")]
     own = [] if job.spark.jars is None else [file.name for file in jar_files(job.spark.jars)]
     if named or any(map(_JAR.fullmatch, [*own, *jars])):
@@ -54,10 +51,3 @@ def check_s3_address(path: str, job: Job) -> str:
         f"org.apache.hadoop:hadoop-aws:{hadoop} to 'spark.jars.packages', or put the jars into the folder of "
         "spark.jars, or name a disk that outlives the machine"
     )
-
-
-def _spark_jars() -> list[str]:
-    """Return the names of the jars that Spark brings."""
-    found = find_spec("pyspark")
-    home = os.environ.get("SPARK_HOME") or (Path(found.origin).parent if found is not None and found.origin else "")
-    return [file.name for file in Path(home, "jars").glob("*.jar")]
