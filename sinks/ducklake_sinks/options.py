@@ -96,22 +96,13 @@ def _problem_of_option(name: object, value: Any) -> str | None:  # Any: see _lis
     return None
 
 
-def _choice(value: object) -> object:
-    if value not in BAD_ROW_CHOICES:
-        raise ValueError("'fail' or 'quarantine'")
-    return value
+def _one_of(*choices: str) -> Callable[[object], object]:
+    def check(value: object) -> object:
+        if value not in choices:
+            raise ValueError(" or ".join(map(repr, choices)))
+        return value
 
-
-def _mode(value: object) -> object:
-    if value not in MODES:
-        raise ValueError("'append' or 'upsert'")
-    return value
-
-
-def _on_duplicates(value: object) -> object:
-    if value not in DUPLICATE_CHOICES:
-        raise ValueError("'error' or 'keep_first'")
-    return value
+    return check
 
 
 def _names(value: object) -> object:
@@ -184,7 +175,7 @@ class SinkOptions(Settings):
     flush: Annotated[FlushPolicy | None, BeforeValidator(_policy)] = setting(
         "when inlined rows become Parquet; `None`: never", default=FlushPolicy()
     )
-    on_bad_row: Annotated[str, *checked(_choice, {"enum": [*BAD_ROW_CHOICES]})] = setting(
+    on_bad_row: Annotated[str, *checked(_one_of(*BAD_ROW_CHOICES), {"enum": [*BAD_ROW_CHOICES]})] = setting(
         "or `'quarantine'`: see [bad records](bad-records.md)", default="fail"
     )
     dead_letter_table: OptionalTableName = setting(
@@ -192,7 +183,7 @@ class SinkOptions(Settings):
         "route",
         default=None,
     )
-    mode: Annotated[str, *checked(_mode, {"enum": [*MODES]})] = setting(
+    mode: Annotated[str, *checked(_one_of(*MODES), {"enum": [*MODES]})] = setting(
         "or `'upsert'`: rows are changes, applied by key; see [upserts](upserts.md)", default="append"
     )
     keys: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(
@@ -211,7 +202,7 @@ class SinkOptions(Settings):
         "columns of the changes that the table does not get", default=()
     )
     ignore_null_updates: Flag = setting("a null in a change leaves the value that the row has", default=False)
-    on_duplicate_keys: Annotated[str, *checked(_on_duplicates, {"enum": [*DUPLICATE_CHOICES]})] = setting(
+    on_duplicate_keys: Annotated[str, *checked(_one_of(*DUPLICATE_CHOICES), {"enum": [*DUPLICATE_CHOICES]})] = setting(
         "or `'keep_first'`: what to do about a key that the table has more than once", default="error"
     )
     keep_deleted_keys: Duration = setting(
