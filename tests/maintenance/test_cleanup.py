@@ -333,10 +333,10 @@ def test_a_file_beside_ours_that_nobody_lets_us_read_keeps_all(
     secret, opened = tmp_path / "secret.sqlite", Path.open
     secret.write_bytes(b"no catalog" * 100)  # SQLite cannot read it, either, whoever runs this test
 
-    def refuse(path: Path, *arguments: Any) -> Any:
+    def refuse(path: Path, *arguments: Any, **named: Any) -> Any:
         if path == secret:
             raise PermissionError
-        return opened(path, *arguments)
+        return opened(path, *arguments, **named)
 
     monkeypatch.setattr(Path, "open", refuse)
 
