@@ -9,12 +9,12 @@ NAME=localhost/ducklake-base:$RELEASE
 buildah=$(scripts/buildah.sh)
 
 if ! "$buildah" images --quiet "$NAME" >/dev/null 2>&1; then
-    work=$(mktemp -d)
-    trap 'rm -rf --one-file-system "$work"' EXIT
-    PATH="$PATH:/usr/sbin" debootstrap --variant=minbase "$RELEASE" "$work/root" >&2
-    rm -rf "$work"/root/var/cache/apt/archives/*.deb "$work"/root/var/lib/apt/lists/*
+    made=$(mktemp -d)
+    trap 'rm -rf --one-file-system "$made"' EXIT
+    PATH="$PATH:/usr/sbin" debootstrap --variant=minbase "$RELEASE" "$made/debian" >&2
+    rm -rf "$made"/debian/var/cache/apt/archives/*.deb "$made"/debian/var/lib/apt/lists/*
     container=$("$buildah" from scratch)
-    "$buildah" add "$container" "$work/root" / >&2
+    "$buildah" add "$container" "$made/debian" / >&2
     "$buildah" config --cmd bash "$container" >&2
     "$buildah" commit --rm "$container" "$NAME" >&2
 fi

@@ -11,7 +11,7 @@ MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 30 22 0:26 / /mnt/share rw shared:2 - nfs4 server:/export rw
 31 30 0:27 / /mnt/share/my\\040disk rw shared:3 master:1 - ext4 /dev/vdb rw
-32 22 0:28 / /home/me/remote rw - fuse.sshfs me@server:/ rw
+32 22 0:28 / /mnt/remote rw - fuse.sshfs me@server:/ rw
 33 22 0:29 / /media/usb rw - fuseblk /dev/sdb1 rw
 34 22 0:30 / /twice rw - ext4 /dev/vdc rw
 35 22 0:31 / /twice rw - cifs //server/share rw
@@ -32,7 +32,7 @@ def mounts(tmp_path: Path) -> Path:
         ("/mnt/share/lake.sqlite", "nfs4", True),
         ("/mnt/shared.sqlite", "ext4", False),
         ("/mnt/share/my disk/lake.sqlite", "ext4", False),
-        ("/home/me/remote/a/lake.sqlite", "fuse.sshfs", True),
+        ("/mnt/remote/a/lake.sqlite", "fuse.sshfs", True),
         ("/media/usb/lake.sqlite", "fuseblk", False),
         ("/twice/lake.sqlite", "cifs", True),
     ],
