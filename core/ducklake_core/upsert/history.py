@@ -101,7 +101,7 @@ class HistoryBatch:
         stored.change(ended, self._version_rows(known, versions), np.asarray(row_ids, np.int64), self._rules)
 
     def _version_rows(self, known: KnownHistory, versions: Sequence[Version]) -> pa.Table:
-        rows, columns = known.rows.take([version.row for version in versions]), self._columns
+        rows, columns = known.rows.take(pa.array([version.row for version in versions], pa.int64())), self._columns
         rows = rows.append_column(columns.start.name, known.ranks.take([version.start for version in versions]))
         rows = rows.append_column(columns.end.name, known.ranks.take([version.end for version in versions]))
         return rows.select([c.name for c in self._pending.table.columns])
@@ -116,7 +116,7 @@ class HistoryBatch:
             new += [(number, change) for change in plan.hidden if change not in kept]
         is_delete = np.asarray([change.row is None for _, change in new], bool)
         rows = known.rows.take(pa.array([change.row for _, change in new], pa.int64()))
-        keys = self._arrived.keys().take([number for number, _ in new])
+        keys = self._arrived.keys().take(pa.array([number for number, _ in new], pa.int64()))
         starts = known.ranks.take([change.rank for _, change in new])
         added = hidden_rows(self._columns, keys, rows, starts, is_delete, self._now)
         hidden.change(gone, added, np.full(len(new), NEW_ROW), self._rules)
