@@ -156,13 +156,28 @@ def test_change_of_another_meanwhile_is_placed_with_ours(lake: Lake, catalog: Ca
     def rival_and_commit(self: Transaction) -> CommitResult:
         for lsn in rivals:
             with Lake.open(catalog.url) as other:
-                other.upsert("t", [event(1, "rival", lsn)], **RULES)
+                other.upsert("t", [event(1, "rival", lsn), event(2, "rival", lsn)], **RULES)
         return commit(self)
 
     with patch.object(Transaction, "commit", rival_and_commit):
-        lake.upsert("t", [event(1, "ours", 15)], **RULES)
+        lake.upsert("t", [event(2, "ours", 15)], **RULES)  # which neither of them ends a row for
 
-    assert versions(lake) == [("a", 10, 15), ("ours", 15, 20), ("rival", 20, None)]
+    assert versions(lake, 2) == [("ours", 15, 20), ("rival", 20, None)]
+    assert versions(lake) == [("a", 10, 20), ("rival", 20, None)]
+
+
+@pytest.mark.parametrize("row_limit", ["0", "10"])
+def test_versions_that_a_transaction_has_added_change_where_they_wait(lake: Lake, row_limit: str) -> None:
+    lake.set_option("data_inlining_row_limit", row_limit)
+    lake.upsert("t", [event(1, "a", 10)], **RULES)
+
+    with lake.transaction() as tx:
+        for v, lsn in (("d", 40), ("b", 20), ("c", 30), ("c", 35)):
+            tx.upsert("t", [event(1, v, lsn), event(2, v, lsn)], **RULES)
+
+    assert versions(lake) == [("a", 10, 20), ("b", 20, 30), ("c", 30, 40), ("d", 40, None)]
+    assert versions(lake, 2) == versions(lake)[1:]
+    assert hidden(lake) == [35, 35]
 
 
 def test_sequence_may_be_a_time(lake: Lake) -> None:
