@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 from ducklake_core import CommitResult, Lake, Transaction
@@ -14,6 +15,7 @@ from ducklake_core.upsert.history import hidden_name
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
+from tests.fixtures.values import SAMPLES, raw_array
 
 RULES: dict[str, Any] = {
     "keys": "id",
@@ -192,6 +194,29 @@ def test_sequence_may_be_a_time(lake: Lake) -> None:
     assert [(r["v"], r["__START_AT"], r["__END_AT"]) for r in rows] == [
         *(("v0", times[0], times[1]), ("v1", times[1], times[2]), ("v2", times[2], None))
     ]
+
+
+def test_values_of_every_type_are_compared_and_kept(lake: Lake) -> None:
+    nested = {
+        "uuid[]": pa.array([[b"x" * 16, None], []], pa.list_(pa.binary(16))),
+        "struct(a json, b int8)": pa.array([{"a": "1", "b": 1}, None], pa.struct({"a": pa.string(), "b": pa.int8()})),
+    }
+    samples = {**{type_: raw_array([*some, None][:2], type_) for type_, some in SAMPLES.items()}, **nested}
+    names = {type_: f"c{place}" for place, type_ in enumerate(samples)}
+    interval = {"__START_AT": "int64", "__END_AT": "int64"}
+    lake.create_table("all", {"id": "int64", **{names[type_]: type_ for type_ in samples}, **interval})
+
+    def apply(*events: tuple[int, int, int, str]) -> list[tuple[int, ...]] | None:
+        columns = {names[type_]: some.take([e[1] for e in events]) for type_, some in samples.items()}
+        ids, _, lsn, op = zip(*events, strict=True)
+        report = lake.upsert("all", pa.table({"id": ids, **columns, "lsn": lsn, "op": op}), **RULES)
+        rows = lake.table("all").read(["id", *interval]).sort_by([("id", "ascending"), ("__START_AT", "ascending")])
+        return [tuple(row.values()) for row in rows.to_pylist()] if report.snapshot else None
+
+    assert apply((1, 0, 10, "u"), (1, 0, 30, "u"), (2, 0, 5, "d")) == [(1, 10, None)]
+    lake.flush_inlined()
+    assert apply((1, 1, 20, "u"), (2, 0, 1, "u")) == [(1, 10, 20), (1, 20, 30), (1, 30, None), (2, 1, 5)]
+    assert apply((1, 1, 20, "u"), (1, 0, 30, "u"), (2, 0, 1, "u")) is None
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {

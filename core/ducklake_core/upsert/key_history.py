@@ -62,7 +62,7 @@ def plan_history(known: Sequence[Version], hidden: Iterable[Change], changes: It
     versions = list(_versions([points[rank] for rank in sorted(points)]))
     shown = set(_shown(versions))
     left = tuple(points[rank] for rank in sorted(points) if points[rank] not in shown)
-    return replace(_difference(known, versions), hidden=left)
+    return _difference(known, versions, left)
 
 
 def _shown(versions: Sequence[Version]) -> Iterator[Change]:
@@ -88,7 +88,7 @@ def _versions(changes: Sequence[Change]) -> Iterator[Version]:
         yield current
 
 
-def _difference(known: Sequence[Version], wanted: Sequence[Version]) -> HistoryPlan:
+def _difference(known: Sequence[Version], wanted: Sequence[Version], hidden: tuple[Change, ...]) -> HistoryPlan:
     """Pair versions that start at the same time, then the others in their order."""
     by_start = {version.start: version for version in known}
     pairs = [(by_start[new.start], new) for new in wanted if new.start in by_start]
@@ -97,4 +97,4 @@ def _difference(known: Sequence[Version], wanted: Sequence[Version]) -> HistoryP
     new = [version for version in wanted if version.start not in by_start]
     pairs += zip(old, new, strict=False)
     updated = tuple((before, after) for before, after in pairs if before != after)
-    return HistoryPlan(tuple(new[len(old) :]), updated, tuple(old[len(new) :]))
+    return HistoryPlan(tuple(new[len(old) :]), updated, tuple(old[len(new) :]), hidden)

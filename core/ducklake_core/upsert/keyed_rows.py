@@ -47,7 +47,7 @@ class KeyedRows:
         columns = pending.table.columns
         found = Search(writer, pending, keys, index, memory).run()
         old = OldValues(writer.storage, columns, writer.base.snapshot_id, memory)
-        values = [arrow_schema(columns).empty_table(), *(old.read(hits, columns) for hits in found.hits)]
+        values = [_no_rows(columns), *(old.read(hits, columns) for hits in found.hits)]
         row_ids = np.concatenate([np.empty(0, np.int64), *(hits.row_ids for hits in found.hits)])
         joined = pa.concat_tables(values, promote_options="default")
         return cls(writer, pending, (*keys, start), found, found.numbers, row_ids, joined)
@@ -76,3 +76,9 @@ class KeyedRows:
         names = [c.name for c in self.identity]
         gone = KeyIndex(pa.concat_tables(ended, promote_options="default").select(names).columns)
         self.writer.change_own(self.pending, lambda rows: gone.find(rows.select(names).columns)[0], None)
+
+
+def _no_rows(columns: Sequence[Column]) -> pa.Table:
+    """Return an empty table, also where `Schema.empty_table` cannot: for lists of extension types."""
+    schema = arrow_schema(columns)
+    return pa.Table.from_arrays([pa.nulls(0, type_) for type_ in schema.types], schema=schema)
