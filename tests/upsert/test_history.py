@@ -1,7 +1,7 @@
 """Tables that keep all versions of their rows: what is shown, what is remembered, and what is refused."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +16,7 @@ from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.values import SAMPLES, raw_array
+from tests.upsert.test_sequence import Hands
 
 RULES: dict[str, Any] = {
     "keys": "id",
@@ -25,18 +26,7 @@ RULES: dict[str, Any] = {
     "stored_as_scd_type": 2,
 }
 TABLE = {"id": "int64", "v": "varchar", "note": "varchar", "__START_AT": "int64", "__END_AT": "int64"}
-CITY_ONLY = {**RULES, "track_history_columns": "v"}
-
-
-class Hands:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        self.time += timedelta(microseconds=1)
-        return self.time
+TRACKS_V = {**RULES, "track_history_columns": "v"}
 
 
 @pytest.fixture
@@ -78,6 +68,7 @@ def test_versions_follow_the_sequence_and_not_the_order_of_arrival(
     assert apply(event(1, None, 40, "d"), event(1, "Bonn", 50))[2:] == [("Rome", 30, 40), ("Bonn", 50, None)]
     assert apply(event(1, "Oslo", 20))[:2] == [("Oslo", 10, 25), ("Rome", 30, 40)], "equal neighbours are one"
     assert lake.upsert("t", [event(1, "Bonn", 50), event(1, None, 40, "d")], **RULES).snapshot is None
+    assert lake.upsert("t", pa.Table.from_pylist([event(1, "a", 1)]).slice(1), **RULES).snapshot is None
 
     oracle.attach(catalog.attach)
     assert oracle.query("SELECT v, __START_AT, __END_AT FROM t ORDER BY __START_AT") == versions(lake)
@@ -100,7 +91,7 @@ def test_what_no_version_shows_is_remembered_for_late_changes_and_forgotten_afte
     assert hidden(lake) == []
 
     lake.upsert("t", [event(3, None, 20, "d"), event(1, "a", 40)], **RULES)
-    clock.time += timedelta(days=8)
+    clock.sleep(8 * 86400)
     lake.upsert("t", [event(4, None, 50, "d")], **RULES)
     assert hidden(lake) == [50]
     lake.upsert("t", [event(3, "late", 10)], **RULES)
@@ -108,10 +99,10 @@ def test_what_no_version_shows_is_remembered_for_late_changes_and_forgotten_afte
 
 
 def test_columns_that_are_not_tracked_change_in_place(lake: Lake) -> None:
-    lake.upsert("t", [event(1, "a", 10, note="x"), event(1, "a", 30, note="z")], **CITY_ONLY)
+    lake.upsert("t", [event(1, "a", 10, note="x"), event(1, "a", 30, note="z")], **TRACKS_V)
     assert [(row["note"], row["__START_AT"]) for row in lake.table("t").read().to_pylist()] == [("z", 10)]
 
-    lake.upsert("t", [event(1, "b", 20, note="y")], **CITY_ONLY)
+    lake.upsert("t", [event(1, "b", 20, note="y")], **TRACKS_V)
 
     rows = lake.table("t").read().sort_by("__START_AT").to_pylist()
     assert [(r["v"], r["note"], r["__START_AT"]) for r in rows] == [("a", "x", 10), ("b", "y", 20), ("a", "z", 30)]
@@ -206,7 +197,7 @@ def test_values_of_every_type_are_compared_and_kept(lake: Lake) -> None:
     interval = {"__START_AT": "int64", "__END_AT": "int64"}
     lake.create_table("all", {"id": "int64", **{names[type_]: type_ for type_ in samples}, **interval})
 
-    def apply(*events: tuple[int, int, int, str]) -> list[tuple[int, ...]] | None:
+    def apply(*events: tuple[int, int, int, str]) -> list[tuple[int | None, ...]] | None:
         columns = {names[type_]: some.take([e[1] for e in events]) for type_, some in samples.items()}
         ids, _, lsn, op = zip(*events, strict=True)
         report = lake.upsert("all", pa.table({"id": ids, **columns, "lsn": lsn, "op": op}), **RULES)
