@@ -22,6 +22,9 @@ from ducklake_core.spec.names import fold
 from ducklake_core.upsert.apply import EventBatch
 from ducklake_core.upsert.companion import SCHEMA, check_companion, companion_columns, companion_name, companion_origins
 from ducklake_core.upsert.events import is_kept_in_table, key_columns
+from ducklake_core.upsert.hidden_changes import check_keys, hidden_columns, hidden_comments
+from ducklake_core.upsert.history import HistoryBatch, hidden_name
+from ducklake_core.upsert.history_columns import HistoryColumns, refuse_versions
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
 from ducklake_core.upsert.rules import UpsertArguments, UpsertRules
@@ -119,6 +122,9 @@ class TransactionKeyedChanges:
         return self._apply(self._table(table), rows, rules, memory or UpsertMemory())
 
     def _apply(self, pending: PendingTable, data: pa.Table, rules: UpsertRules, memory: UpsertMemory) -> UpsertReport:
+        if rules.keeps_history:
+            return self._apply_history(pending, data, rules, memory)
+        refuse_versions(pending.table, data)
         batch = EventBatch(self._rows, pending, data, rules, memory, self._lake.clock.now())
         with self._all_or_nothing():
 
@@ -127,6 +133,40 @@ class TransactionKeyedChanges:
 
             purges = bool(rules.sequence_by) and self._lake.purges_now(companion_name(pending.table))
             return batch.apply(find, purges=purges)
+
+    def _apply_history(
+        self, pending: PendingTable, data: pa.Table, rules: UpsertRules, memory: UpsertMemory
+    ) -> UpsertReport:
+        batch = HistoryBatch(self._rows, pending, data, rules, memory, self._lake.clock.now())
+        with self._all_or_nothing():
+
+            def find(is_needed: bool) -> PendingTable | None:  # noqa: FBT001 # one caller
+                return self._hidden_changes(HistoryColumns.of(pending.table, rules), is_needed=is_needed)
+
+            return batch.apply(find, purges=self._lake.purges_now(hidden_name(pending.table)))
+
+    def _hidden_changes(self, columns: HistoryColumns, *, is_needed: bool) -> PendingTable | None:
+        """Return where changes are kept that no version shows; make it if it is needed and is not there."""
+        tx, name, wanted = cast("Transaction", self), hidden_name(columns.rows), hidden_columns(columns)
+        if not tx.has_table(name):
+            if not is_needed:
+                return None
+            comment = f"changes of {columns.rows.qualified_name} that no version shows; see upserts"
+            self._create_companion(name, wanted, comment, hidden_comments(columns))
+        found = self._table(name)
+        check_keys(found.table, columns)
+        if not found.added and not found.files:
+            tx.merge_schema(name, wanted)
+        return self._table(name)
+
+    def _create_companion(self, name: str, columns: dict[str, str], comment: str, comments: dict[str, str]) -> None:
+        """Create a table of our own beside one of a user; `comments` are those of its columns."""
+        tx = cast("Transaction", self)
+        if not tx.has_schema(SCHEMA):
+            tx.create_schema(SCHEMA)
+        tx.create_table(name, columns, comment=comment)
+        for column, text in comments.items():
+            tx.set_comment(name, text, column)
 
     def _companion(
         self, pending: PendingTable, rules: UpsertRules, sequence: tuple[Column, ...], *, is_needed: bool
@@ -138,11 +178,8 @@ class TransactionKeyedChanges:
         if not tx.has_table(name):
             if not is_needed:
                 return None
-            if not tx.has_schema(SCHEMA):
-                tx.create_schema(SCHEMA)
-            tx.create_table(name, wanted, comment=f"events by key of {pending.table.qualified_name}; see upserts")
-            for column, origin in origins.items():
-                tx.set_comment(name, origin, column)
+            comment = f"events by key of {pending.table.qualified_name}; see upserts"
+            self._create_companion(name, wanted, comment, origins)
             return self._table(name)
         found = self._table(name)
         check_companion(found.table, origins, pending.table)

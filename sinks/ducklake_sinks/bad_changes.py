@@ -13,6 +13,7 @@ from ducklake_core.model import Column
 from ducklake_core.plan.conform import conform
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.utf8 import refuse_invalid_text
+from ducklake_core.upsert.history_columns import START_AT
 from ducklake_sinks.bad_rows import bad_rows, divided
 from ducklake_sinks.change_rules import IS_DELETE, IS_TRUNCATE, ChangeRules
 from ducklake_sinks.dead_letters import RECORD_COLUMN, BadRow
@@ -41,6 +42,9 @@ class _Check:
         named = {fold(name) for name in (*rules.keys, *rules.sequence_by)}
         self._table_name, self._deletes_all, self._named = table_name, rules.deletes_all, named
         self._stored = {fold(c.name): _relaxed(c, rules) for c in columns if fold(c.name) not in excepted}
+        start = self._stored.get(fold(START_AT))
+        if rules.keeps_history and start is not None:  # which gets the sequence, also where the table does not
+            self._stored.setdefault(fold(rules.sequence_by[0]), replace(start, name=rules.sequence_by[0]))
 
     def __call__(self, part: pa.Table) -> pa.Table:
         refuse_invalid_text(part.select([name for name in part.column_names if fold(name) in self._named]), None)

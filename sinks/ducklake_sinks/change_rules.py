@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -11,11 +11,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ducklake_core import Transaction
-from ducklake_core.errors import InvalidInput
+from ducklake_core.errors import InvalidInput, SchemaMismatch
 from ducklake_core.spec.names import fold
+from ducklake_core.upsert.history_columns import END_AT, START_AT
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
-from ducklake_core.upsert.rules import DEFAULT_KEEP_DELETED, OnDuplicateKeys
+from ducklake_core.upsert.rules import DEFAULT_KEEP_DELETED, OnDuplicateKeys, history_problems
 from ducklake_sinks.frame_schema import FrameSchema
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class ChangeArguments(TypedDict, total=False):
     ignore_null_updates: bool
     on_duplicate_keys: OnDuplicateKeys
     keep_deleted_keys: str | float | timedelta
+    stored_as_scd_type: int
+    track_history_columns: str | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class ChangeRules:
     ignore_null_updates: bool = False
     on_duplicate_keys: OnDuplicateKeys = "error"
     keep_deleted_keys: str | float | timedelta = DEFAULT_KEEP_DELETED
+    stored_as_scd_type: int = 1
+    track_history_columns: tuple[str, ...] = ()
     deletes_all: bool = False  # each row names a key to delete
 
     @classmethod
@@ -57,7 +62,7 @@ class ChangeRules:
         """Return what a call says, and for the rest what the sink's options do; raise InvalidInput without keys."""
         said: dict[str, Any] = {}  # Any: each is of its own type
         for name, value in given.items():
-            is_list = name in ("keys", "sequence_by", "except_columns")
+            is_list = name in ("keys", "sequence_by", "except_columns", "track_history_columns")
             said[name] = (value,) if is_list and isinstance(value, str) else tuple(value) if is_list else value  # type: ignore[arg-type] # a list
         if default is not None:
             return replace(default, **said)
@@ -73,7 +78,24 @@ class ChangeRules:
     def stored(self, schema: FrameSchema) -> FrameSchema:
         """Return the columns that the table has."""
         left_out = {fold(name) for name in (*self.except_columns, *self._conditions())}
-        return schema.without(*(name for name in schema.types if fold(name) in left_out))
+        left = schema.without(*(name for name in schema.types if fold(name) in left_out))
+        return left.with_columns(self._of_versions(schema)) if self.keeps_history else left
+
+    @property
+    def keeps_history(self) -> bool:
+        return self.stored_as_scd_type == 2
+
+    def _of_versions(self, schema: FrameSchema) -> Mapping[str, str]:
+        """Return the columns that say when a version holds, in the type of the sequence; raise InvalidInput."""
+        for problem in history_problems(asdict(self)):
+            raise InvalidInput(problem)
+        types = {fold(name): text for name, text in schema.types.items()}
+        sequence = types.get(fold(self.sequence_by[0]))
+        if sequence is None:
+            raise SchemaMismatch(
+                f"the changes lack the sequence column '{self.sequence_by[0]}'", columns=[*self.sequence_by]
+            )
+        return {START_AT: sequence, END_AT: sequence}
 
     def apply(
         self, core: Transaction, table: str, rows: pa.Table, options: SinkOptions, memory: UpsertMemory
@@ -94,6 +116,8 @@ class ChangeRules:
             ignore_null_updates=self.ignore_null_updates,
             on_duplicate_keys=self.on_duplicate_keys,
             keep_deleted_keys=self.keep_deleted_keys,
+            stored_as_scd_type=self.stored_as_scd_type,
+            track_history_columns=self.track_history_columns,
             fill_missing=options.merge_schema,
             inline_rows=options.inline_rows,
             inline_bytes=options.inline_bytes,

@@ -46,6 +46,10 @@ class FrameSchema:
             return self
         return replace(self, types={name: text for name, text in self.types.items() if name not in columns})
 
+    def with_columns(self, columns: Mapping[str, str]) -> FrameSchema:
+        """Return the schema that the table gets when it has some columns that the frame lacks."""
+        return replace(self, types={**self.types, **columns})
+
 
 def json_of_schema(frame: DataFrame) -> str | None:
     """Return how the JVM spells a frame's schema; None over Connect, where there is no JVM."""

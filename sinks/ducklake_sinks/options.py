@@ -32,7 +32,7 @@ from ducklake_core.spec.names import join_table_name, split_table_name
 from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.partition import parse_partition_expressions
 from ducklake_core.storage_settings import OptionalStorage
-from ducklake_core.upsert.rules import DEFAULT_KEEP_DELETED
+from ducklake_core.upsert.rules import DEFAULT_KEEP_DELETED, SCD_TYPES, history_problems
 from ducklake_sinks.change_rules import ChangeRules
 from ducklake_sinks.flush_policy import FlushPolicy
 from ducklake_sinks.routes import route_key
@@ -45,6 +45,7 @@ DUPLICATE_CHOICES = ("error", "keep_first")
 CHANGE_OPTIONS = (
     *("keys", "sequence_by", "apply_as_deletes", "apply_as_truncates"),
     *("except_columns", "ignore_null_updates", "on_duplicate_keys", "keep_deleted_keys"),
+    *("stored_as_scd_type", "track_history_columns"),
 )
 _SORT_KEY = re.compile(r"""("[^"]+"|[^\s"]+)(\s+(ASC|DESC))?(\s+NULLS\s+(FIRST|LAST))?""", re.IGNORECASE)
 _TEXTS = {"type": ["string", "array"], "items": {"type": "string"}}
@@ -96,7 +97,7 @@ def _problem_of_option(name: object, value: Any) -> str | None:  # Any: see _lis
     return None
 
 
-def _one_of(*choices: str) -> Callable[[object], object]:
+def _one_of(*choices: str | int) -> Callable[[object], object]:
     def check(value: object) -> object:
         if value not in choices:
             raise ValueError(" or ".join(map(repr, choices)))
@@ -210,6 +211,13 @@ class SinkOptions(Settings):
         default=timedelta(days=7),
         shown=f"`'{DEFAULT_KEEP_DELETED}'`",
     )
+    stored_as_scd_type: Annotated[int, *checked(_one_of(*SCD_TYPES), {"enum": [*SCD_TYPES]})] = setting(
+        "or `2`: the table keeps all versions of a row, with `__START_AT` and `__END_AT`", default=1
+    )
+    track_history_columns: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(
+        "with `stored_as_scd_type=2`: columns of which another value makes a new version; default: all but the keys",
+        default=(),
+    )
     job: OptionalText = setting(
         "a name for people, stored in each snapshot with the stream, the batch and the source offsets", default=None
     )
@@ -254,6 +262,7 @@ def _contradictions_of_mode(right: Mapping[str, Any]) -> Iterator[str]:  # Any: 
     if right.get("mode") == "upsert":
         if not right.get("keys"):
             yield "mode 'upsert' needs keys: name the columns that tell the table's rows apart, such as keys=['id']"
+        yield from history_problems(right)
     elif "mode" in right:
         for name in CHANGE_OPTIONS:
             if right.get(name, SinkOptions.model_fields[name].default) != SinkOptions.model_fields[name].default:

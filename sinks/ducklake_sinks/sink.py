@@ -69,6 +69,8 @@ class DuckLakeSink:
         ignore_null_updates: bool = False,
         on_duplicate_keys: str = "error",
         keep_deleted_keys: str | float | timedelta = "7d",
+        stored_as_scd_type: int = 1,
+        track_history_columns: Sequence[str] | str = (),
         job: str | None = None,
         catalog_timeout: str | float | timedelta = "2m",
         recorder: Recorder | None = None,

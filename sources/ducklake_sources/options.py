@@ -256,6 +256,7 @@ SINK_ARGUMENTS = (
     *("flush", "on_bad_row", "dead_letter_table", "job", "catalog_timeout"),
     *("mode", "keys", "sequence_by", "apply_as_deletes", "apply_as_truncates", "except_columns"),
     *("ignore_null_updates", "on_duplicate_keys", "keep_deleted_keys"),
+    *("stored_as_scd_type", "track_history_columns"),
 )
 # What sources of other formats call something else, or what belongs elsewhere.
 _OF_OTHERS = {

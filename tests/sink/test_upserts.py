@@ -31,6 +31,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "keys of an append": ({"keys": ["id"]}, "keys says how changes are applied: it needs mode='upsert'"),
     "no such mode": ({"mode": "merge"}, "'append' or 'upsert'"),
     "keys that are no names": ({"mode": "upsert", "keys": [1]}, "a column's name, or a list of them"),
+    "versions in no order": (
+        {"mode": "upsert", "keys": "id", "stored_as_scd_type": 2},
+        "needs one column in sequence_by",
+    ),
+    "no such type": (
+        {"mode": "upsert", "keys": "id", "stored_as_scd_type": "two"},
+        "stored_as_scd_type is 'two', .*1 or 2",
+    ),
 }
 
 
@@ -40,7 +48,7 @@ def changes(spark: SparkSession, *rows: tuple[int | None, str | None, str, int |
 
 def customers(oracle: Oracle, catalog: Catalog) -> Sequence[tuple[Any, ...]]:
     oracle.attach(catalog.attach)
-    return oracle.query("SELECT * FROM lake.main.customers ORDER BY id")
+    return oracle.query("SELECT * FROM lake.main.customers ORDER BY ALL")
 
 
 def test_changes_of_a_stream_are_applied_by_key(
@@ -178,3 +186,27 @@ def test_rows_are_not_appended_to_a_table_that_is_kept_by_key(spark: SparkSessio
 def test_mistakes_are_told_before_anything_is_opened(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         DuckLakeSink("sqlite:///nowhere.sqlite", "main.t", **arguments)
+
+
+def test_a_stream_keeps_all_versions_of_a_row(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle
+) -> None:
+    """Late changes find their place, a repeated batch changes nothing, and what has no place is a dead letter."""
+    sink = make_sink(**RULES, stored_as_scd_type=2, track_history_columns=["name"], on_bad_row="quarantine")
+
+    sink(changes(spark, (1, "Ann", "c", 10), (1, "Anna", "u", 30), (2, "Bob", "c", 10), (3, "Cid", "c", None)), 0)
+    second = changes(spark, (1, "Annie", "u", 20), (2, None, "d", 40), (2, "Bob", "u", 50))
+    sink(second, 1)
+    sink(second, 1)  # Spark repeats a batch
+    assert sink.upsert(second).snapshot is None, "changes that are known change nothing"
+    sink.upsert(changes(spark, (1, "Anna", "u", 40)), track_history_columns=[])
+
+    assert customers(oracle, catalog) == [
+        *((1, "Ann", 10, 20), (1, "Anna", 30, None), (1, "Annie", 20, 30), (2, "Bob", 10, 40), (2, "Bob", 50, None)),
+    ]
+    assert oracle.query("DESCRIBE lake.main.customers")[-1][:2] == ("__END_AT", "BIGINT")
+    letters = oracle.query("SELECT reason FROM lake.main.customers_dead_letters")
+    assert letters == [("a null in the sequence column 'lsn'",)]
+    with pytest.raises(InvalidInput, match="keeps versions of its rows"), sink.transaction(2, spark) as tx:
+        tx.delete(changes(spark, (1, None, "d", 90)))
+    check_lake(catalog, orphans=0)

@@ -72,6 +72,17 @@ def test_key_that_is_no_text_is_a_bad_row_of_a_delete_too() -> None:
     assert "no UTF-8" in bad[0].reason
 
 
+def test_sequence_must_fit_where_versions_begin() -> None:
+    columns = build_columns({"id": "int32", "v": "varchar", "__START_AT": "int32", "__END_AT": "int32"})
+    rules = ChangeRules(("id",), ("lsn",), except_columns=("op", "lsn"), stored_as_scd_type=2)
+    rows = pa.table({"id": [1, 2], "v": ["a", "b"], "LSN": [1, 1 << 40], "op": ["u", "u"]})
+
+    good, bad = fitting_changes(rows, columns, "main.t", rules)
+
+    assert good["id"].to_pylist() == [1]
+    assert "'main.t.lsn'" in bad[0].reason
+
+
 def test_column_that_is_missing_is_named() -> None:
     with pytest.raises(SchemaMismatch, match="lack the sequence column 'lsn'"):
         fitting_changes(pa.table({"id": [1]}), COLUMNS, "main.t", RULES)

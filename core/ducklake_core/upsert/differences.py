@@ -1,4 +1,4 @@
-"""Whether two versions of a row differ, column by column. Pure.
+"""Whether two versions of a row differ, column by column, and which of many are the same. Pure.
 
 Null equals null and NaN itself; two floats that are equal and not the same (0.0 and -0.0) differ.
 """
@@ -22,8 +22,31 @@ def differ(old: pa.Table, new: pa.Table) -> np.ndarray:
     return found
 
 
+def row_numbers(rows: pa.Table) -> np.ndarray:
+    """Return a number for each row: that of the first one which has the same values."""
+    numbers = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        codes = _codes(plain(single(column)))
+        numbers = np.unique(numbers * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
+    _, firsts, numbers = np.unique(numbers, return_index=True, return_inverse=True)
+    return np.asarray(firsts[numbers])
+
+
+def _codes(array: pa.Array) -> np.ndarray:
+    """Return integers that are equal where values are."""
+    if _has_no_order(array.type):
+        seen: dict[str, int] = {}
+        return np.asarray([seen.setdefault(repr(value), len(seen)) for value in array.to_pylist()], np.int64)
+    array = _bits(array) if pa.types.is_floating(array.type) else array
+    return np.asarray(array.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
+
+
+def _has_no_order(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(type_) or pa.types.is_interval(type_))
+
+
 def _differ(old: pa.Array, new: pa.Array) -> np.ndarray:
-    if pa.types.is_nested(old.type) or pa.types.is_interval(old.type):
+    if _has_no_order(old.type):
         return np.asarray([repr(a) != repr(b) for a, b in zip(old.to_pylist(), new.to_pylist(), strict=True)], bool)
     if pa.types.is_floating(old.type):
         old, new = _bits(old), _bits(new)

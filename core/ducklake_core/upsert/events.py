@@ -147,6 +147,19 @@ class Arrived:
             self.has_truncate,
         )
 
+    def keys(self) -> pa.Table:
+        """Return the keys, by their numbers."""
+        firsts = np.unique(self.index.numbers, return_index=True)[1]
+        return _conformed(self.data.take(firsts), key_columns(self.table, self.rules), self.table, "key")
+
+    def rows(self) -> pa.Table:
+        """Return what each event that is no delete brings, with all columns of the table."""
+        names, brings = {fold(name): name for name in self.data.column_names}, pa.array(~self.deletes)
+        given = _given_columns(self.data, self.table, self.rules)
+        found = [self.data.column(names[fold(c.name)]).filter(brings) for c in given]
+        rows = pa.table(found, names=[c.name for c in given])
+        return conform(rows, self.table.columns, self.table.qualified_name, fill_missing=self.rules.fill_missing)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _History:

@@ -14,39 +14,21 @@ import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.model import Column
-from ducklake_core.pending import LookedFor, PendingTable
+from ducklake_core.pending import PendingTable
 from ducklake_core.plan.conform import conform
-from ducklake_core.read.parts import FileRows
-from ducklake_core.read.positions import RowPositions
-from ducklake_core.row_writes import INLINE_BYTES, RowWriter
+from ducklake_core.row_writes import RowWriter
 from ducklake_core.spec.names import fold
 from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
 from ducklake_core.upsert.events import Events, key_columns
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.old_values import OldValues
+from ducklake_core.upsert.row_changes import RowChanges
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.search import NEW_ROW, Found, Hits, Search
 from ducklake_core.upsert.threads import beside_each_other
 
 _SHOWN = 5
-
-
-@dataclass(slots=True)
-class _NewVersions:
-    """Rows to be added: new versions with the ids of the old, and rows that are new."""
-
-    rows: list[pa.Table] = field(default_factory=list)
-    row_ids: list[np.ndarray] = field(default_factory=list)
-    fresh: list[pa.Table] = field(default_factory=list)
-
-    def add(self, rows: pa.Table, row_ids: np.ndarray) -> None:
-        has_id = row_ids != NEW_ROW
-        if has_id.any():
-            self.rows.append(rows.filter(pa.array(has_id)))
-            self.row_ids.append(row_ids[has_id])
-        if not has_id.all():
-            self.fresh.append(rows.filter(pa.array(~has_id)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,15 +53,12 @@ class KeyedWrite:
         self._memory = memory
         self._keys = key_columns(pending.table, rules)
         self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id, memory)
-        self._versions = _NewVersions()
-        self._ended = RowPositions()
+        self._changes = RowChanges(writer, pending, rules)
         self._own_ended: list[int] = []
         self._updated = 0
 
     def find(self, read_columns: Sequence[Column] = ()) -> Found:
         """Return the rows of the events' keys; raise InvalidInput for keys that the table has twice."""
-        self._pending.rests_on_rows = self._pending.before is not None
-        self._pending.looked_for.append(LookedFor(self._keys, self._events.index))
         found = self._search(read_columns).run()
         numbers = found.numbers
         if self._rules.on_duplicate_keys == "error":
@@ -97,7 +76,7 @@ class KeyedWrite:
         parts = list(zip(found.hits, self._firsts(found), strict=True))
         for change in beside_each_other(lambda part: self._change(*part, repeated, decision), parts):
             self._note(change)
-        found.committed.end(self._ended)
+        self._changes.end_in(found.committed)
         if self._own_ended:
             search, ended = self._search(()), np.asarray(self._own_ended)
 
@@ -106,7 +85,10 @@ class KeyedWrite:
                 return np.asarray(kept[np.isin(numbers, ended)])
 
             self._writer.change_own(self._pending, is_ended, None)
-        self._add(decision)
+        inserted = np.flatnonzero(decision.is_inserted)
+        if len(inserted):
+            self._changes.insert(self._inserted(inserted))
+        self._changes.write()
         return self._updated
 
     # ---- changing
@@ -128,18 +110,12 @@ class KeyedWrite:
 
     def _note(self, change: _Change) -> None:
         if change.rows is not None:
-            self._versions.add(change.rows, change.row_ids)
+            self._changes.add(change.rows, change.row_ids)
             self._updated += change.rows.num_rows
-        positions = change.ended.positions
-        match change.ended.part:
-            case _ if not len(positions):
-                return
-            case None:
-                self._own_ended += change.ended.numbers.tolist()
-            case FileRows(file):
-                self._ended.add_of_file(file.data_file_id, positions)
-            case inlined:
-                self._ended.add_inlined(inlined.inlined.name, positions)
+        if change.ended.part is None:
+            self._own_ended += change.ended.numbers.tolist()
+        else:
+            self._changes.end(change.ended)
 
     def _new_rows(self, hits: Hits) -> pa.Table:
         """Return what the events say of rows; a null that says nothing is what the row has."""
@@ -182,27 +158,8 @@ class KeyedWrite:
         table = self._pending.table
         return conform(rows, table.columns, table.qualified_name, fill_missing=self._rules.fill_missing)
 
-    # ---- adding
-
-    def _add(self, decision: Decision) -> None:
-        inserted = np.flatnonzero(decision.is_inserted)
-        if len(inserted):
-            self._versions.fresh.append(self._inserted(inserted))
-        limits = self._limits()
-        if self._versions.rows:
-            rows, row_ids = pa.concat_tables(self._versions.rows), np.concatenate(self._versions.row_ids)
-            self._writer.add(self._pending, rows, row_ids, *limits)
-        if self._versions.fresh:
-            fresh = pa.concat_tables(self._versions.fresh, promote_options="default")
-            self._writer.add(self._pending, fresh, None, *limits)
-
     def _inserted(self, numbers: np.ndarray) -> pa.Table:
         return self._completed(self._events.rows.take(self._events.row_of[numbers]))
-
-    def _limits(self) -> tuple[int, int]:
-        rules = self._rules
-        row_limit = self._pending.options.row_limit if rules.inline_rows is None else rules.inline_rows
-        return row_limit, INLINE_BYTES if rules.inline_bytes is None else rules.inline_bytes
 
     # ---- finding
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.names import fold
@@ -13,6 +13,7 @@ from ducklake_core.spec.quantities import parse_duration
 
 OnDuplicateKeys = Literal["error", "keep_first"]
 DEFAULT_KEEP_DELETED = "7d"
+SCD_TYPES = (1, 2)
 
 
 class UpsertArguments(TypedDict, total=False):
@@ -26,6 +27,8 @@ class UpsertArguments(TypedDict, total=False):
     fill_missing: bool
     on_duplicate_keys: OnDuplicateKeys
     keep_deleted_keys: str | float | timedelta
+    stored_as_scd_type: int
+    track_history_columns: str | Sequence[str]
     inline_rows: int | None
     inline_bytes: int
 
@@ -40,6 +43,8 @@ class UpsertRules:
     that the row has. `fill_missing`: columns that the events lack keep their values, and get defaults in new rows.
     `on_duplicate_keys`: what becomes of a key that the table has twice: an error, or the row of the lowest id is kept.
     `keep_deleted_keys`: how long a deleted key is remembered, so that an event from before it is known to be late.
+    `stored_as_scd_type`: 1 keeps the last row of each key, 2 all its versions, each with when it began and ended.
+    `track_history_columns`: those of which another value makes a new version; () is all that are no keys.
     `inline_rows`, `inline_bytes`: up to which size rows are kept in the catalog, as in `Transaction.append`.
     """
 
@@ -53,8 +58,14 @@ class UpsertRules:
     on_duplicate_keys: OnDuplicateKeys = "error"
     deletes_all: bool = False  # each event deletes its key
     keep_deleted: timedelta = timedelta(days=7)
+    stored_as_scd_type: int = 1
+    track_history_columns: tuple[str, ...] = ()
     inline_rows: int | None = None
     inline_bytes: int | None = None
+
+    @property
+    def keeps_history(self) -> bool:
+        return self.stored_as_scd_type == 2
 
     @classmethod
     def of(cls, keys: str | Sequence[str], **arguments: Unpack[UpsertArguments]) -> UpsertRules:
@@ -65,6 +76,8 @@ class UpsertRules:
         excepted = _names(arguments.get("except_columns", ()))
         if left_out := {fold(name) for name in names} & {fold(name) for name in excepted}:
             raise InvalidInput(f"except_columns has the key {sorted(left_out)}: rows without it cannot be told apart")
+        for problem in history_problems(arguments):
+            raise InvalidInput(problem)
         policy = arguments.get("on_duplicate_keys", "error")
         if policy not in ("error", "keep_first"):
             raise InvalidInput(f"on_duplicate_keys is {policy!r}, but must be 'error' or 'keep_first'")
@@ -78,9 +91,29 @@ class UpsertRules:
             fill_missing=arguments.get("fill_missing", False),
             on_duplicate_keys=policy,
             keep_deleted=_duration(arguments.get("keep_deleted_keys", DEFAULT_KEEP_DELETED)),
+            stored_as_scd_type=arguments.get("stored_as_scd_type", 1),
+            track_history_columns=_names(arguments.get("track_history_columns", ())),
             inline_rows=arguments.get("inline_rows"),
             inline_bytes=arguments.get("inline_bytes"),
         )
+
+
+def history_problems(given: Mapping[str, Any]) -> Iterator[str]:  # Any: each is of its own type
+    """Yield what is wrong with arguments about versions of rows."""
+    type_, sequence = given.get("stored_as_scd_type", 1), _names(given.get("sequence_by") or ())
+    if type_ not in SCD_TYPES:
+        yield f"stored_as_scd_type is {type_!r}, but must be 1 or 2"
+    elif type_ == 1:
+        if given.get("track_history_columns"):
+            yield "track_history_columns is about versions of rows: it needs stored_as_scd_type=2"
+    elif len(sequence) != 1:
+        yield (
+            f"stored_as_scd_type=2 needs one column in sequence_by, and has {list(sequence)}: when versions begin and "
+            "end is of its type; make one column of several first"
+        )
+    for name in ("ignore_null_updates", "apply_as_truncates") if type_ == 2 else ():
+        if given.get(name):
+            yield f"{name} goes with stored_as_scd_type=1 only: a version is what its own event says"
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

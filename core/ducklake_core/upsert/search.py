@@ -19,7 +19,7 @@ from ducklake_core.committed_rows import CommittedRows
 from ducklake_core.files.delete_files import dropped_positions
 from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, iterate_data_file
 from ducklake_core.model import Column, DataFile, TableVersion
-from ducklake_core.pending import PendingTable
+from ducklake_core.pending import LookedFor, PendingTable
 from ducklake_core.read.inlined import read_inlined
 from ducklake_core.read.listing import Listing, ask_catalog
 from ducklake_core.read.parts import FileRows, Part, ShippedRows
@@ -83,6 +83,9 @@ class Search:
     read_columns: tuple[Column, ...] = ()
 
     def run(self) -> Found:
+        """Return the rows of the keys, and note that what is written rests on them."""
+        self.pending.rests_on_rows = self.pending.before is not None
+        self.pending.looked_for.append(LookedFor(self.keys, self.index))
         files, pruned, listing = self._list()
         names = {c.name for c in (*self.keys, *self.read_columns)}
         columns = [c for c in self.pending.table.columns if c.name in names]
