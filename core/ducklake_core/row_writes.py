@@ -124,7 +124,7 @@ class RowWriter:
         count = self.change_own(pending, lambda rows: matches(rows, predicate), change)
         columns = pending.table.columns
         committed = self._committed(pending, columns, predicate, with_row_ids=True)
-        ended, versions = RowPositions(), _NewVersions(self, pending)
+        ended, versions = RowPositions(), NewVersions(self, pending)
         for rows in committed.record_batches():
             ended.add(rows)
             found = pa.Table.from_batches([rows]).select([c.name for c in columns])
@@ -222,7 +222,7 @@ class RowWriter:
         return rows.select([c.name for c in table.columns]), row_ids
 
 
-class _NewVersions:
+class NewVersions:
     """New versions of rows, which keep their row ids: few are inlined, many are written as they come."""
 
     def __init__(self, writer: RowWriter, pending: PendingTable) -> None:
