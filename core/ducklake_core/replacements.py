@@ -6,14 +6,16 @@ Runs on the driver.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog import reader
-from ducklake_core.model import Snapshot
+from ducklake_core.model import NewDataFile, Snapshot
 from ducklake_core.observe import Recorders
 from ducklake_core.pending import PendingTable
 from ducklake_core.plan.conform import conform
@@ -96,6 +98,20 @@ class TransactionReplacements:
             count = self._rows.delete(pending, predicate)
             self._rows.append(pending, rows)
         return count
+
+    def delete_partitions(
+        self, table: str, rows: pa.Table | None, files: Sequence[NewDataFile] = (), *, fill_missing: bool = False
+    ) -> int:
+        """Delete all rows of the partitions that some rows, and files to be added, are in; return their number.
+
+        Raises InvalidInput for a table that has no partitions.
+        """
+        pending = self._table(table)
+        version = pending.table
+        if rows is not None:
+            rows = conform(rows, version.columns, version.qualified_name, fill_missing=fill_missing)
+        with self._all_or_nothing():
+            return self._rows.delete_partitions(pending, rows, files)
 
     def restore(self, table: str, to: int | datetime) -> int:
         """Make the rows of a table what they were at a snapshot; return how many rows are changed by that.

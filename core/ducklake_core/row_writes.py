@@ -7,7 +7,9 @@ rows that the transaction added itself are changed where they wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from ducklake_core.errors import InvalidInput, SchemaMismatch, UnsupportedType
 from ducklake_core.files.parquet_reader import ROW_IDS, ReadRequest, read_data_file
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
+from ducklake_core.files.partition_sort import partition_keys
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import (
     Column,
@@ -94,6 +97,27 @@ class RowWriter:
         ended = RowPositions()
         for rows in committed.record_batches():
             ended.add(rows)
+        committed.end(ended)
+        return count + len(ended)
+
+    def delete_partitions(self, pending: PendingTable, rows: pa.Table | None, files: Sequence[NewDataFile]) -> int:
+        """Delete all rows of the partitions that some rows and files are in. Return their number."""
+        layout = file_layout(pending.table, pending.options)
+        partitioning, by_id = layout.partitioning, {c.column_id: c for c in layout.columns}
+        if partitioning is None:
+            raise InvalidInput(f"table '{pending.table.qualified_name}' has no partitions that could be replaced")
+        columns = [by_id[column_id] for column_id in dict.fromkeys(key.column_id for key in partitioning.keys)]
+
+        def keys_of(found: pa.Table) -> list[tuple[str | None, ...]]:
+            keys = partition_keys(found, columns, partitioning)
+            return list(zip(*(keys.column(i).to_pylist() for i in range(keys.num_columns)), strict=True))
+
+        wanted = {file.partition_values for file in files} | set(keys_of(rows) if rows is not None else ())
+        match = partial(_rows_with, wanted=wanted, keys_of=keys_of)
+        count = self.change_own(pending, match, None)
+        committed, ended = self._committed(pending, columns, None), RowPositions()
+        for found in committed.record_batches():
+            ended.add(found.take(pa.array(match(pa.Table.from_batches([found])))))
         committed.end(ended)
         return count + len(ended)
 
@@ -262,6 +286,10 @@ def file_layout(table: TableVersion, options: TableOptions) -> FileLayout:
         )
     partitioning = table.partitioning if table.partitioning and table.partitioning.keys else None
     return FileLayout(table.directory, table.columns, partitioning, table.sort_order, options.files)
+
+
+def _rows_with(rows: pa.Table, wanted: AbstractSet[object], keys_of: Callable[[pa.Table], Sequence[object]]) -> np.ndarray:
+    return np.flatnonzero(np.fromiter((key in wanted for key in keys_of(rows)), bool, rows.num_rows))
 
 
 def _others(count: int, hits: np.ndarray) -> np.ndarray:

@@ -96,7 +96,7 @@ def _problem_of_option(name: object, value: Any) -> str | None:  # Any: see _lis
     return None
 
 
-def _one_of(*choices: str) -> Callable[[object], object]:
+def one_of(*choices: str) -> Callable[[object], object]:
     def check(value: object) -> object:
         if value not in choices:
             raise ValueError(" or ".join(map(repr, choices)))
@@ -175,7 +175,7 @@ class SinkOptions(Settings):
     flush: Annotated[FlushPolicy | None, BeforeValidator(_policy)] = setting(
         "when inlined rows become Parquet; `None`: never", default=FlushPolicy()
     )
-    on_bad_row: Annotated[str, *checked(_one_of(*BAD_ROW_CHOICES), {"enum": [*BAD_ROW_CHOICES]})] = setting(
+    on_bad_row: Annotated[str, *checked(one_of(*BAD_ROW_CHOICES), {"enum": [*BAD_ROW_CHOICES]})] = setting(
         "or `'quarantine'`: see [bad records](bad-records.md)", default="fail"
     )
     dead_letter_table: OptionalTableName = setting(
@@ -183,7 +183,7 @@ class SinkOptions(Settings):
         "route",
         default=None,
     )
-    mode: Annotated[str, *checked(_one_of(*MODES), {"enum": [*MODES]})] = setting(
+    mode: Annotated[str, *checked(one_of(*MODES), {"enum": [*MODES]})] = setting(
         "or `'upsert'`: rows are changes, applied by key; see [upserts](upserts.md)", default="append"
     )
     keys: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(
@@ -202,7 +202,7 @@ class SinkOptions(Settings):
         "columns of the changes that the table does not get", default=()
     )
     ignore_null_updates: Flag = setting("a null in a change leaves the value that the row has", default=False)
-    on_duplicate_keys: Annotated[str, *checked(_one_of(*DUPLICATE_CHOICES), {"enum": [*DUPLICATE_CHOICES]})] = setting(
+    on_duplicate_keys: Annotated[str, *checked(one_of(*DUPLICATE_CHOICES), {"enum": [*DUPLICATE_CHOICES]})] = setting(
         "or `'keep_first'`: what to do about a key that the table has more than once", default="error"
     )
     keep_deleted_keys: Duration = setting(

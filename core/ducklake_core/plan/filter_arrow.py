@@ -67,12 +67,13 @@ def matches(rows: pa.Table, predicate: Predicate | None) -> np.ndarray:
 
 def refuse_others(rows: pa.Table, predicate: Predicate | None, table: str) -> None:
     """Raise InvalidInput if some rows that are to replace what a filter keeps would not be kept by it themselves."""
+    if predicate is None:
+        return
     kept = matches(rows, predicate)
     if len(kept) == rows.num_rows:
         return
     first = int(np.setdiff1d(np.arange(rows.num_rows), kept)[0])
-    names = sorted(referenced_columns(predicate)) if predicate is not None else []
-    shown = rows.select(names).slice(first, 1).to_pylist()[0]
+    shown = rows.select(sorted(referenced_columns(predicate))).slice(first, 1).to_pylist()[0]
     raise InvalidInput(
         f"{rows.num_rows - len(kept)} of {rows.num_rows} rows for table '{table}' do not match the filter of what they "
         f"are to replace, such as one with {shown}: leave them out, or write them by themselves"
