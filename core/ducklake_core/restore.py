@@ -113,12 +113,12 @@ class _Places:
     def shared_with(self, other: _Places) -> np.ndarray:
         """Return the ids of rows that both have at the same place of the same file."""
         row_ids, is_same = self._common(other)
-        return row_ids[is_same]
+        return np.asarray(row_ids[is_same])
 
     def elsewhere_in(self, other: _Places) -> np.ndarray:
         """Return the ids of rows that both have, and not at one place: they may be others, or have only been moved."""
         row_ids, is_same = self._common(other)
-        return row_ids[~is_same]
+        return np.asarray(row_ids[~is_same])
 
     def _common(self, other: _Places) -> tuple[np.ndarray, np.ndarray]:
         row_ids, mine, its = np.intersect1d(self.row_ids, other.row_ids, assume_unique=True, return_indices=True)

@@ -288,7 +288,9 @@ def file_layout(table: TableVersion, options: TableOptions) -> FileLayout:
     return FileLayout(table.directory, table.columns, partitioning, table.sort_order, options.files)
 
 
-def _rows_with(rows: pa.Table, wanted: AbstractSet[object], keys_of: Callable[[pa.Table], Sequence[object]]) -> np.ndarray:
+def _rows_with(
+    rows: pa.Table, wanted: AbstractSet[object], keys_of: Callable[[pa.Table], Sequence[object]]
+) -> np.ndarray:
     return np.flatnonzero(np.fromiter((key in wanted for key in keys_of(rows)), bool, rows.num_rows))
 
 

@@ -199,16 +199,17 @@ def test_restore_in_a_transaction_is_a_conflict_beside_rows_that_an_upsert_would
 ) -> None:
     to = head(lake)
 
-    with pytest.raises(CommitConflict), lake.transaction() as tx:
-        tx.append("t", {"i": [7000], "s": ["own"]})  # goes, too
-        tx.upsert("t", {"i": [100], "s": ["new"]}, keys="i")
-        tx.restore("t", to)
-        tx.upsert("t", {"i": [100], "s": ["newer"]}, keys="i")
-        with Lake.open(catalog.url) as other:
-            other.append("t", {"i": [200], "s": ["c"]})
+    tx = lake.transaction()
+    tx.upsert("t", {"i": [100], "s": ["new"]}, keys="i")
+    tx.restore("t", to)
+    tx.upsert("t", {"i": [100], "s": ["newer"]}, keys="i")
+    with Lake.open(catalog.url) as other:
+        other.append("t", {"i": [200], "s": ["c"]})
+    with pytest.raises(CommitConflict):
+        tx.commit()
 
     with lake.transaction() as tx:
-        tx.append("t", {"i": [7000], "s": ["own"]})
+        tx.append("t", {"i": [7000], "s": ["own"]})  # goes, too
         tx.upsert("t", {"i": [100], "s": ["new"]}, keys="i")
         assert tx.restore("t", to) == 2  # what another has added, and the row that is back
     assert state(lake, head(lake)) == state(lake, to)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -62,7 +63,7 @@ class WriteJob:
             object.__setattr__(self, name, value)
 
     @cached_property
-    def options(self) -> object:
+    def options(self) -> Any:  # Any: see settings.derived
         options = parse_options(self.given)
         _check(options, overwrites=self.overwrites, is_stream=self.is_stream)
         return options
@@ -119,19 +120,18 @@ class WriteJob:
 
     def commit(self, tasks: TaskWriter, results: Sequence[TaskResult], batch_id: int | None = None) -> CommitResult:
         """Make the snapshot of what tasks have written; whatever fails, no file of theirs is left, unless in doubt."""
-        with self._running() as runtime:
-            with WrittenFiles(runtime.lake.storage, _paths(tasks, results)) as written:
-                error = next((result.error for result in results if result.error is not None), None)
-                if error is not None:
-                    raise error
-                parts = [*self._parts(tasks, results)]
-                for part in parts:
-                    refuse_unshared_files(runtime.lake.storage, part.directory, part.files)
-                start = self._start(runtime, batch_id)
-                written.keep()  # from here on the transaction removes them
-                with SinkTransaction(runtime, start, self._mode()) as tx:
-                    tx.add(parts)
-                    return tx.commit()
+        with self._running() as runtime, WrittenFiles(runtime.lake.storage, _paths(tasks, results)) as written:
+            error = next((result.error for result in results if result.error is not None), None)
+            if error is not None:
+                raise error
+            parts = [*self._parts(tasks, results)]
+            for part in parts:
+                refuse_unshared_files(runtime.lake.storage, part.directory, part.files)
+            start = self._start(runtime, batch_id)
+            written.keep()  # from here on the transaction removes them
+            with SinkTransaction(runtime, start, self._mode()) as tx:
+                tx.add(parts)
+                return tx.commit()
 
     def _parts(self, tasks: TaskWriter, results: Sequence[TaskResult]) -> Iterator[Part]:
         """Yield what tables get: the table itself, also where it gets no row, and dead letters."""
@@ -150,8 +150,7 @@ class WriteJob:
             query_id = read_query_id(self._option("checkpoint_location"), self.sink.storage)
             return runtime.gate.start(Query(query_id, run_id), str(self.sink.stream), batch_id)
         if app is not None:
-            version = getattr(self.options, "txn_version")  # noqa: B009 # see settings.derived
-            return runtime.gate.start(Query(BY_VERSION, run_id), app, version, leaves_gaps=True)
+            return runtime.gate.start(Query(BY_VERSION, run_id), app, self.options.txn_version, leaves_gaps=True)
         runtime.lake.definitions()  # made, where there is none, before anybody looks for its tables
         return EpochStart(Query(BY_HAND, ""), None)
 
@@ -193,9 +192,10 @@ def _has_table(runtime: SinkRuntime, table: str) -> bool:
     return runtime.lake.definitions().known_table(table) is not None
 
 
-def _check(options: object, *, overwrites: bool, is_stream: bool) -> None:
+def _check(options: Any, *, overwrites: bool, is_stream: bool) -> None:  # Any: see settings.derived
     """Refuse options that would not be heeded."""
-    given = {name for name in type(options).model_fields if getattr(options, name) != _default(options, name)}
+    fields = type(options).model_fields
+    given = {name for name, field in fields.items() if getattr(options, name) != field.default}
     problems = []
     if not overwrites:
         problems += [f"{shown} needs mode('overwrite')" for name, shown in _FOR_OVERWRITE.items() if name in given]
@@ -214,18 +214,12 @@ _FOR_OVERWRITE = {"replace_where": "replaceWhere", "partition_overwrite_mode": "
 _FOR_BATCHES = {"txn_app_id": "txnAppId", "if_table_exists": "ifTableExists"}
 
 
-def _default(options: object, name: str) -> object:
-    return type(options).model_fields[name].default  # type: ignore[attr-defined] # see settings.derived
-
-
 def _refuse_odd_names(created: set[str]) -> None:
     """Refuse to create a table whose folder has a name by chance: the process that commits would choose another."""
     for name in created:
         if not all(is_plain_name(part) for part in split_table_name(name)):
             raise InvalidInput(
-                f'format("ducklake") cannot create table \'{name}\': it has a name of other characters than letters, '
+                f"format(\"ducklake\") cannot create table '{name}': it has a name of other characters than letters, "
                 "digits, '_' and '-'; create it by Lake.create_table first",
                 name=name,
             )
-
-
