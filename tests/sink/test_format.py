@@ -11,6 +11,7 @@ from ducklake_core import Lake
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
+from tests.fixtures.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ONLY_SQLITE = pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
@@ -62,7 +63,7 @@ def test_a_job_that_fails_leaves_orphans_only(spark: SparkSession, catalog: Cata
 
     assert (head(catalog), rows(oracle, catalog)) == (1, (5, 5, 0, 4))
     with Lake.open(catalog.url) as lake:
-        lake.delete_orphaned_files(cleanup_all=True, dry_run=False)
+        wait_until(lambda: not lake.delete_orphaned_files(cleanup_all=True, dry_run=False).paths)
     check_lake(catalog, orphans=0)
 
 

@@ -92,6 +92,9 @@ def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]
 
 
 def _abort(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Remove files where a task has failed. Else a commit has, which has removed them, or a snapshot may name them."""
+    if all(message is not None for message in messages):
+        return
     for message in _told(messages):
         if message.tasks is not None:
             remove_written(message.tasks, [message.result])
