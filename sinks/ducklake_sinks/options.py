@@ -60,7 +60,7 @@ def _listed(value: Any) -> Any:  # Any: whatever a user may get wrong
     return (value,) if isinstance(value, (str, SortKey)) else tuple(value) if isinstance(value, Sequence) else value
 
 
-def _partitioning(value: object) -> object:
+def partitioning(value: object) -> object:
     expressions = _listed(value)
     if not isinstance(expressions, tuple) or not all(isinstance(one, str) for one in expressions):
         raise ValueError("a list of expressions such as 'date(ts)'")
@@ -69,7 +69,7 @@ def _partitioning(value: object) -> object:
     return expressions
 
 
-def _sorting(value: object) -> object:
+def sorting(value: object) -> object:
     keys = _listed(value)
     for key in keys if isinstance(keys, tuple) else (keys,):
         if not isinstance(key, SortKey) and not (isinstance(key, str) and _SORT_KEY.fullmatch(key)):
@@ -147,12 +147,12 @@ class SinkOptions(Settings):
         default=None,
     )
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None)
-    partition_by: Annotated[tuple[str, ...], *checked(_partitioning, _TEXTS)] = setting(
+    partition_by: Annotated[tuple[str, ...], *checked(partitioning, _TEXTS)] = setting(
         'for tables that the sink creates, such as `["year(ts)", "month(ts)", "day(ts)"]` (or `date(ts)`, the same) or '
         "`bucket(8, id)`",
         default=(),
     )
-    sorted_by: Annotated[tuple[str | SortKey, ...], *checked(_sorting, _TEXTS)] = setting(
+    sorted_by: Annotated[tuple[str | SortKey, ...], *checked(sorting, _TEXTS)] = setting(
         "for tables that the sink creates, such as `ts` or `ts DESC`", default=()
     )
     table_options: Annotated[Mapping[str, object] | None, *checked(optional(_table_options), {"type": "object"})] = (

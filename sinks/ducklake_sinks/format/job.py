@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -25,7 +24,7 @@ from ducklake_core.spec.paths import is_plain_name
 from ducklake_sinks.dead_letters import BatchInfo
 from ducklake_sinks.epoch import EpochStart
 from ducklake_sinks.format.checkpoint import read_query_id
-from ducklake_sinks.format.options import parse_options, sink_options
+from ducklake_sinks.format.options import WriteOptions, parse_options, sink_options
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.modes.append import AppendMode, CreateMode, ReplaceMode, ReplacePartitionsMode
 from ducklake_sinks.options import SinkOptions
@@ -55,15 +54,11 @@ class WriteJob:
     def __repr__(self) -> str:
         return f"WriteJob({self.sink!r}, overwrites={self.overwrites})"
 
-    def __getstate__(self) -> tuple[Mapping[str, str], T.StructType, bool, bool]:
-        return self.given, self.schema, self.overwrites, self.is_stream  # not what its address refers to
-
-    def __setstate__(self, state: tuple[Mapping[str, str], T.StructType, bool, bool]) -> None:
-        for name, value in zip(("given", "schema", "overwrites", "is_stream"), state, strict=True):
-            object.__setattr__(self, name, value)
+    def __reduce__(self) -> tuple[type[WriteJob], tuple[object, ...]]:
+        return WriteJob, (self.given, self.schema, self.overwrites, self.is_stream)  # not what the address refers to
 
     @cached_property
-    def options(self) -> Any:  # Any: see settings.derived
+    def options(self) -> WriteOptions:
         options = parse_options(self.given)
         _check(options, overwrites=self.overwrites, is_stream=self.is_stream)
         return options
@@ -84,7 +79,7 @@ class WriteJob:
         with self._running() as runtime:
             if not self.is_stream and self._start(runtime, None).is_replay:
                 return None
-            if self._option("if_table_exists") == "ignore" and _has_table(runtime, self.table):
+            if self.options.if_table_exists == "ignore" and _has_table(runtime, self.table):
                 return None
             core = runtime.lake.transaction()
             try:
@@ -93,10 +88,10 @@ class WriteJob:
                 core.discard()
 
     def _task_writer(self, runtime: SinkRuntime, core: Transaction) -> TaskWriter:
-        sink, table, where = self.sink, self.table, self._option("replace_where")
+        sink, table, where = self.sink, self.table, self.options.replace_where
         dead = sink.dead_letters if sink.quarantines else None
         setup = TableSetup(runtime.lake, sink, runtime.definitions, runtime.tables)
-        if self._option("if_table_exists") != "append" and core.has_table(table):
+        if self.options.if_table_exists != "append" and core.has_table(table):
             raise ObjectExists(f"table '{table}' exists already: nothing was written to it", name=table)
         setup.prepare(core, table, FrameSchema.of(self.schema))
         if dead is not None:
@@ -145,21 +140,21 @@ class WriteJob:
 
     def _start(self, runtime: SinkRuntime, batch_id: int | None) -> EpochStart:
         """Look up the epoch of this write: of a batch of a stream, of a version of an application, or of none."""
-        run_id, app = str(uuid4()), self._option("txn_app_id")
+        run_id, app, version = str(uuid4()), self.options.txn_app_id, self.options.txn_version
         if batch_id is not None:
-            query_id = read_query_id(self._option("checkpoint_location"), self.sink.storage)
+            query_id = read_query_id(self.options.checkpoint_location, self.sink.storage)
             return runtime.gate.start(Query(query_id, run_id), str(self.sink.stream), batch_id)
-        if app is not None:
-            return runtime.gate.start(Query(BY_VERSION, run_id), app, self.options.txn_version, leaves_gaps=True)
+        if app is not None and version is not None:
+            return runtime.gate.start(Query(BY_VERSION, run_id), app, version, leaves_gaps=True)
         runtime.lake.definitions()  # made, where there is none, before anybody looks for its tables
         return EpochStart(Query(BY_HAND, ""), None)
 
     def _mode(self) -> MakeMode:
-        if self.overwrites and self._option("partition_overwrite_mode") == "dynamic":
+        if self.overwrites and self.options.partition_overwrite_mode == "dynamic":
             return partial(ReplacePartitionsMode, tables=[self.table])
         if self.overwrites:
-            return partial(ReplaceMode, tables=[self.table], where=self._option("replace_where"))
-        if self._option("if_table_exists") != "append":
+            return partial(ReplaceMode, tables=[self.table], where=self.options.replace_where)
+        if self.options.if_table_exists != "append":
             return partial(CreateMode, table=self.table)
         return AppendMode
 
@@ -167,10 +162,6 @@ class WriteJob:
     def _running(self) -> Iterator[SinkRuntime]:
         with closing(SinkRuntime(self.sink, None)) as runtime:
             yield runtime
-
-    def _option(self, name: str) -> str | None:
-        found = getattr(self.options, name)
-        return None if found is None else str(found)
 
 
 def targets_of(tasks: TaskWriter) -> list[Target]:
@@ -192,10 +183,10 @@ def _has_table(runtime: SinkRuntime, table: str) -> bool:
     return runtime.lake.definitions().known_table(table) is not None
 
 
-def _check(options: Any, *, overwrites: bool, is_stream: bool) -> None:  # Any: see settings.derived
+def _check(options: WriteOptions, *, overwrites: bool, is_stream: bool) -> None:
     """Refuse options that would not be heeded."""
-    fields = type(options).model_fields
-    given = {name for name, field in fields.items() if getattr(options, name) != field.default}
+    fields = WriteOptions.model_fields.items()
+    given = {name for name, field in fields if getattr(options, name) != field.default}
     problems = []
     if not overwrites:
         problems += [f"{shown} needs mode('overwrite')" for name, shown in _FOR_OVERWRITE.items() if name in given]
