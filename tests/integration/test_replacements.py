@@ -117,7 +117,7 @@ SINCE: dict[str, list[Act]] = {
     "appended": [lambda lake: lake.append("t", {"i": [200], "s": ["c"]})],
     "deleted": [lambda lake: lake.delete("t", "i IN (3, 101)"), lambda lake: lake.delete("t", "i < 20")],
     "updated": [
-        lambda lake: lake.update("t", {"s": "new"}, "i IN (3, 101)"),
+        lambda lake: lake.update("t", {"s": "new"}, "i IN (3, 100, 101)"),
         lambda lake: lake.update("t", {"s": "x4"}, "i = 4"),  # as it was: an update all the same
         lambda lake: lake.delete("t", "i = 101"),
     ],
@@ -133,6 +133,10 @@ SINCE: dict[str, list[Act]] = {
         lambda lake: lake.append("t", {"i": range(300, 300 + MANY), "s": ["m"] * MANY}),
         lambda lake: lake.merge_adjacent_files("t"),
         lambda lake: lake.delete("t", "i IN (5, 305)"),
+    ],
+    "appended and merged": [
+        lambda lake: lake.append("t", {"i": range(300, 300 + MANY), "s": ["m"] * MANY}),
+        lambda lake: lake.merge_adjacent_files("t"),
     ],
     "rewritten": [
         lambda lake: lake.delete("t", "i < 38"),
