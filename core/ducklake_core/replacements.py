@@ -121,7 +121,7 @@ class TransactionReplacements:
         since, with the value that older rows have in them; what was in columns that are gone does not come back.
 
         Raises ObjectNotFound for a snapshot that has expired, and where the table was not there yet, NotNullViolation
-        for nulls of old where there may be none any more.
+        for nulls of old where there may be none any more, InvalidInput for rows of DuckDB that share an id.
         """
         pending = self._table(table)
         snapshot = self._lake.database.ask(lambda session: reader.read_snapshot(session, to))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ducklake_core.catalog.reader import find_table_by_id
 from ducklake_core.committed_rows import CommittedRows
-from ducklake_core.errors import ObjectNotFound
+from ducklake_core.errors import InvalidInput, ObjectNotFound
 from ducklake_core.files.delete_files import dropped_positions
 from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS
 from ducklake_core.files.storage import Storage
@@ -140,7 +140,18 @@ class _Side:
         read = pa.Table.from_batches([pa.record_batch(rows.columns, schema=schema) for rows in found], schema)
         row_ids, files, positions = (read.column(name).fill_null(_INLINED).to_numpy() for name in names)
         order = np.argsort(row_ids, kind="stable")
+        self._refuse_repeated(row_ids[order])
         return _Places(row_ids[order], files[order], positions[order])
+
+    def _refuse_repeated(self, row_ids: np.ndarray) -> None:
+        repeated = row_ids[1:][np.diff(row_ids) == 0]
+        if len(repeated):  # DuckDB gives one id to several rows that one of its transactions inserts and updates
+            request = self.rows.request
+            raise InvalidInput(
+                f"cannot restore table '{request.table}': at snapshot {request.snapshot} several rows have the id "
+                f"{repeated[0]}; lake.overwrite with the rows of lake.table(name, at=…).read() puts them back, with new "
+                "ids"
+            )
 
     def positions(self, row_ids: np.ndarray) -> RowPositions:
         """Return where some rows are."""

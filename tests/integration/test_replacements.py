@@ -234,3 +234,22 @@ def test_what_cannot_be_restored_is_refused(lake: Lake) -> None:
         lake.restore("t", 1000)
 
     assert head(lake) == last
+
+
+def test_rows_that_share_an_id_are_not_restored(lake: Lake, oracle: Oracle, catalog: Catalog) -> None:
+    """DuckDB gives one id to rows that its transactions insert and update."""
+    oracle.attach(catalog.attach)
+    oracle.execute("CALL lake.set_option('data_inlining_row_limit', 0); CREATE TABLE u (i INTEGER)")
+    for i in (1, 2):
+        oracle.execute(f"BEGIN; INSERT INTO u VALUES ({i}); UPDATE u SET i = i * 10 WHERE i = {i}; COMMIT")
+    to = head(lake)
+    lake.delete("u", "i = 20")
+    lake.update("u", {"i": 11}, "i = 10")
+    last = head(lake)
+
+    with pytest.raises(InvalidInput, match="several rows have the id"):
+        lake.restore("u", to)
+
+    assert head(lake) == last
+    lake.overwrite("u", lake.table("u", at=to).read())
+    assert sorted(lake.table("u").read()["i"].to_pylist()) == [10, 20]
