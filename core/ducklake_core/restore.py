@@ -149,7 +149,7 @@ class _Side:
             request = self.rows.request
             raise InvalidInput(
                 f"cannot restore table '{request.table}': at snapshot {request.snapshot} several rows have the id "
-                f"{repeated[0]}; lake.overwrite with the rows of lake.table(name, at=…).read() puts them back with new ids"
+                f"{repeated[0]}; lake.overwrite with lake.table(name, at=…).read() puts them back with new ids"
             )
 
     def positions(self, row_ids: np.ndarray) -> RowPositions:

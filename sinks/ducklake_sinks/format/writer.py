@@ -24,8 +24,8 @@ class WrittenTask(WriterCommitMessage):
     result: TaskResult
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """`df.write.format("ducklake")`, one snapshot."""
+class _PlannedWriter:
+    """What is planned when it is made, on the driver, and done by each task."""
 
     def __init__(self, job: WriteJob) -> None:
         self.job = job
@@ -33,7 +33,15 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Runs on executors."""
-        return _write(self.tasks, iterator)
+        if self.tasks is None:
+            for _ in iterator:  # Spark waits until it has been read
+                pass
+            return WrittenTask(None, TaskResult(()))
+        return WrittenTask(self.tasks, self.tasks.write(iterator))
+
+
+class BatchWriter(_PlannedWriter, DataSourceArrowWriter):
+    """`df.write.format("ducklake")`, one snapshot."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the snapshot. Runs on the driver."""
@@ -45,16 +53,8 @@ class BatchWriter(DataSourceArrowWriter):
         _abort(messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_PlannedWriter, DataSourceStreamArrowWriter):
     """`df.writeStream.format("ducklake")`, a snapshot for each batch, exactly once."""
-
-    def __init__(self, job: WriteJob) -> None:
-        self.job = job
-        self.tasks = job.plan()
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task. Runs on executors."""
-        return _write(self.tasks, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 # Spark's name
         """Make the snapshot of a batch, unless the ledger has it. Runs on the driver."""
@@ -73,14 +73,6 @@ def make_writer(given: Mapping[str, str], schema: T.StructType, *, overwrites: b
 
 def make_stream_writer(given: Mapping[str, str], schema: T.StructType, *, overwrites: bool) -> StreamWriter:
     return StreamWriter(WriteJob(dict(given), schema, overwrites, is_stream=True))
-
-
-def _write(tasks: TaskWriter | None, iterator: Iterator[pa.RecordBatch]) -> WrittenTask:
-    if tasks is None:
-        for _ in iterator:  # Spark waits until it has been read
-            pass
-        return WrittenTask(None, TaskResult(()))
-    return WrittenTask(tasks, tasks.write(iterator))
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenTask]:
