@@ -45,6 +45,7 @@ from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo
 from ducklake_core.progress import Progress
 from ducklake_core.read.table import Table
+from ducklake_core.replacements import LakeReplacements
 from ducklake_core.retries import DEFAULT_TIMEOUT_SECONDS, CatalogTimeout, Patience, conflict_retries
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.options import normalize_option
@@ -53,7 +54,7 @@ from ducklake_core.storage_settings import StorageSettings, storage_options
 from ducklake_core.transaction import Transaction
 
 
-class Lake(DefinitionCommits, LakeKeyedChanges, MaintenanceCalls, Overview, Progress):
+class Lake(DefinitionCommits, LakeKeyedChanges, LakeReplacements, MaintenanceCalls, Overview, Progress):
     """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
 
     Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.

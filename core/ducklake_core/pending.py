@@ -74,6 +74,7 @@ class PendingTable:
     lent: set[str] = field(default_factory=set)  # paths of files that whoever wrote them removes
     rewritten_bounds: list[RewrittenBounds] = field(default_factory=list)
     rests_on_rows: bool = False  # see `StagedTable`
+    rests_on_all_rows: bool = False  # and not only on those that were looked for
     looked_for: list[LookedFor] = field(default_factory=list)  # all that it rests on
     inlined_ends: dict[str, set[int]] = field(default_factory=dict)
     deleted: dict[DataFileId, tuple[DataFile, np.ndarray]] = field(default_factory=dict)

@@ -7,7 +7,9 @@ rows that the transaction added itself are changed where they wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from ducklake_core.errors import InvalidInput, SchemaMismatch, UnsupportedType
 from ducklake_core.files.parquet_reader import ROW_IDS, ReadRequest, read_data_file
 from ducklake_core.files.parquet_types import find_unwritable
 from ducklake_core.files.parquet_writer import FileLayout, write_data_files
+from ducklake_core.files.partition_sort import partition_keys
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import (
     Column,
@@ -97,6 +100,27 @@ class RowWriter:
         committed.end(ended)
         return count + len(ended)
 
+    def delete_partitions(self, pending: PendingTable, rows: pa.Table | None, files: Sequence[NewDataFile]) -> int:
+        """Delete all rows of the partitions that some rows and files are in. Return their number."""
+        layout = file_layout(pending.table, pending.options)
+        partitioning, by_id = layout.partitioning, {c.column_id: c for c in layout.columns}
+        if partitioning is None:
+            raise InvalidInput(f"table '{pending.table.qualified_name}' has no partitions that could be replaced")
+        columns = [by_id[column_id] for column_id in dict.fromkeys(key.column_id for key in partitioning.keys)]
+
+        def keys_of(found: pa.Table) -> list[tuple[str | None, ...]]:
+            keys = partition_keys(found, columns, partitioning)
+            return list(zip(*(keys.column(i).to_pylist() for i in range(keys.num_columns)), strict=True))
+
+        wanted = {file.partition_values for file in files} | set(keys_of(rows) if rows is not None else ())
+        match = partial(_rows_with, wanted=wanted, keys_of=keys_of)
+        count = self.change_own(pending, match, None)
+        committed, ended = self._committed(pending, columns, None), RowPositions()
+        for found in committed.record_batches():
+            ended.add(found.take(pa.array(match(pa.Table.from_batches([found])))))
+        committed.end(ended)
+        return count + len(ended)
+
     def end_rows(self, pending: PendingTable, positions: RowPositions, read_at: SnapshotId) -> int:
         """Delete committed rows by where they are; those deleted already are left out. Return how many were live."""
         committed = self._committed(pending, (), None)
@@ -124,7 +148,7 @@ class RowWriter:
         count = self.change_own(pending, lambda rows: matches(rows, predicate), change)
         columns = pending.table.columns
         committed = self._committed(pending, columns, predicate, with_row_ids=True)
-        ended, versions = RowPositions(), _NewVersions(self, pending)
+        ended, versions = RowPositions(), NewVersions(self, pending)
         for rows in committed.record_batches():
             ended.add(rows)
             found = pa.Table.from_batches([rows]).select([c.name for c in columns])
@@ -222,7 +246,7 @@ class RowWriter:
         return rows.select([c.name for c in table.columns]), row_ids
 
 
-class _NewVersions:
+class NewVersions:
     """New versions of rows, which keep their row ids: few are inlined, many are written as they come."""
 
     def __init__(self, writer: RowWriter, pending: PendingTable) -> None:
@@ -262,6 +286,12 @@ def file_layout(table: TableVersion, options: TableOptions) -> FileLayout:
         )
     partitioning = table.partitioning if table.partitioning and table.partitioning.keys else None
     return FileLayout(table.directory, table.columns, partitioning, table.sort_order, options.files)
+
+
+def _rows_with(
+    rows: pa.Table, wanted: AbstractSet[object], keys_of: Callable[[pa.Table], Sequence[object]]
+) -> np.ndarray:
+    return np.flatnonzero(np.fromiter((key in wanted for key in keys_of(rows)), bool, rows.num_rows))
 
 
 def _others(count: int, hits: np.ndarray) -> np.ndarray:

@@ -40,6 +40,7 @@ from ducklake_core.plan.evolution import AddColumn, EvolutionStep, PromoteColumn
 from ducklake_core.plan.predicates import Predicate
 from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.read.positions import RowPositions
+from ducklake_core.replacements import TransactionReplacements
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.names import join_table_name, quoted, split_path
 from ducklake_core.spec.types import build_columns
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from ducklake_core.lake import Lake
 
 
-class Transaction(TransactionKeyedChanges):
+class Transaction(TransactionKeyedChanges, TransactionReplacements):
     """Use as `with lake.transaction() as tx:`; the end of the block commits, an error in it discards everything.
 
     Methods are those of `Lake`, without a snapshot of their own; `result` has the commit's once it is made. They raise

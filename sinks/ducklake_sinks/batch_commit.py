@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ducklake_core import CommitResult, Transaction
 from ducklake_core.errors import CommitConflict
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_sinks.epoch import EpochStart
 from ducklake_sinks.events import BatchRebuilt
 from ducklake_sinks.modes.mode import Mode, OnConflict
@@ -51,6 +52,7 @@ class BatchCommit:
         moved = self._fill(core, parts)
         for _ in range(MAX_REBUILDS_OF_CHANGES if looks else MAX_REBUILDS):
             places = _places_of_files(core, parts)
+            _refuse_other_places(core, parts)
             try:
                 return _commit(core, moved)
             except CommitConflict as error:
@@ -100,5 +102,20 @@ def _has_files(parts: Sequence[Part]) -> bool:
 
 def _places_of_files(core: Transaction, parts: Sequence[Part]) -> list[tuple[object, ...]]:
     """Return what files that are written rest on, of the tables that they are for."""
-    layouts = [core.file_layout(part.table) for part in parts if part.files]
-    return [(layout.directory, layout.columns, layout.partitioning) for layout in layouts]
+    return [_place(core.file_layout(part.table)) for part in parts if part.files]
+
+
+def _refuse_other_places(core: Transaction, parts: Sequence[Part]) -> None:
+    """Raise CommitConflict where another process had files written for a table that is another one by now."""
+    for part in parts:
+        made_for = part.made_for
+        if part.files and made_for is not None and _place(core.file_layout(part.table)) != _place(made_for):
+            raise CommitConflict(
+                f"table '{part.table}' was created, altered or dropped by another while its rows were written: write "
+                "them again",
+                table=part.table,
+            )
+
+
+def _place(layout: FileLayout) -> tuple[object, ...]:
+    return layout.directory, layout.columns, layout.partitioning

@@ -60,13 +60,13 @@ class EpochGate:
         self._read_entry = read_entry
         self._run = RunMemory()
 
-    def start(self, query: Query, stream: str, batch_id: int) -> EpochStart:
+    def start(self, query: Query, stream: str, batch_id: int, *, leaves_gaps: bool = False) -> EpochStart:
         """Look up the epoch of a batch. Raises a LedgerError when it must not be committed.
 
         Not in a run that has committed: Spark repeats no batch in a run, and the commit asks the ledger all the same.
         """
         continues = self._run.has_committed(query.run_id)
-        epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues_run=continues)
+        epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues, leaves_gaps)
         faults.at("before_ledger_read")
         if not continues or query.query_id == BY_HAND:
             entry = self._read_entry(stream)

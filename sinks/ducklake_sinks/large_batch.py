@@ -29,7 +29,7 @@ from ducklake_sinks.executor_python import refuse_missing_package
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.native_files import InvalidTextFound, can_write_natively, write_natively
 from ducklake_sinks.options import SinkOptions
-from ducklake_sinks.part import Part, Quarantine
+from ducklake_sinks.part import Part, Quarantine, part_of
 from ducklake_sinks.routes import COMPUTED_ROUTE, TableKey, route_key
 from ducklake_sinks.shared_storage import refuse_unshared_files
 from ducklake_sinks.spark_types import to_arrow_types
@@ -159,12 +159,8 @@ class LargeBatch:
         )
 
     def _part(self, core: Transaction, table: str, messages: Sequence[Message]) -> Part:
-        rows = [found for message in messages if (found := message.read_rows()) is not None]
-        files = tuple(file for message in messages for file in message.files)
         schema = None if table == self.quarantine.table else self.schema.without(COMPUTED_ROUTE, RECORD_COLUMN)
-        directory = core.table_version(table).directory
-        size_bytes = sum(message.size_bytes for message in messages)
-        return Part(table, schema, pa.concat_tables(rows) if rows else None, files, directory, size_bytes)
+        return part_of(Target(table, core.file_layout(table)), schema, messages)
 
 
 class ResultsTooLarge(Exception):

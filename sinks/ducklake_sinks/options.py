@@ -61,7 +61,7 @@ def _listed(value: Any) -> Any:  # Any: whatever a user may get wrong
     return (value,) if isinstance(value, (str, SortKey)) else tuple(value) if isinstance(value, Sequence) else value
 
 
-def _partitioning(value: object) -> object:
+def partitioning(value: object) -> object:
     expressions = _listed(value)
     if not isinstance(expressions, tuple) or not all(isinstance(one, str) for one in expressions):
         raise ValueError("a list of expressions such as 'date(ts)'")
@@ -70,7 +70,7 @@ def _partitioning(value: object) -> object:
     return expressions
 
 
-def _sorting(value: object) -> object:
+def sorting(value: object) -> object:
     keys = _listed(value)
     for key in keys if isinstance(keys, tuple) else (keys,):
         if not isinstance(key, SortKey) and not (isinstance(key, str) and _SORT_KEY.fullmatch(key)):
@@ -97,7 +97,7 @@ def _problem_of_option(name: object, value: Any) -> str | None:  # Any: see _lis
     return None
 
 
-def _one_of(*choices: str | int) -> Callable[[object], object]:
+def one_of(*choices: str | int) -> Callable[[object], object]:
     def check(value: object) -> object:
         if value not in choices:
             raise ValueError(" or ".join(map(repr, choices)))
@@ -148,12 +148,12 @@ class SinkOptions(Settings):
         default=None,
     )
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None)
-    partition_by: Annotated[tuple[str, ...], *checked(_partitioning, _TEXTS)] = setting(
+    partition_by: Annotated[tuple[str, ...], *checked(partitioning, _TEXTS)] = setting(
         'for tables that the sink creates, such as `["year(ts)", "month(ts)", "day(ts)"]` (or `date(ts)`, the same) or '
         "`bucket(8, id)`",
         default=(),
     )
-    sorted_by: Annotated[tuple[str | SortKey, ...], *checked(_sorting, _TEXTS)] = setting(
+    sorted_by: Annotated[tuple[str | SortKey, ...], *checked(sorting, _TEXTS)] = setting(
         "for tables that the sink creates, such as `ts` or `ts DESC`", default=()
     )
     table_options: Annotated[Mapping[str, object] | None, *checked(optional(_table_options), {"type": "object"})] = (
@@ -176,7 +176,7 @@ class SinkOptions(Settings):
     flush: Annotated[FlushPolicy | None, BeforeValidator(_policy)] = setting(
         "when inlined rows become Parquet; `None`: never", default=FlushPolicy()
     )
-    on_bad_row: Annotated[str, *checked(_one_of(*BAD_ROW_CHOICES), {"enum": [*BAD_ROW_CHOICES]})] = setting(
+    on_bad_row: Annotated[str, *checked(one_of(*BAD_ROW_CHOICES), {"enum": [*BAD_ROW_CHOICES]})] = setting(
         "or `'quarantine'`: see [bad records](bad-records.md)", default="fail"
     )
     dead_letter_table: OptionalTableName = setting(
@@ -184,7 +184,7 @@ class SinkOptions(Settings):
         "route",
         default=None,
     )
-    mode: Annotated[str, *checked(_one_of(*MODES), {"enum": [*MODES]})] = setting(
+    mode: Annotated[str, *checked(one_of(*MODES), {"enum": [*MODES]})] = setting(
         "or `'upsert'`: rows are changes, applied by key; see [upserts](upserts.md)", default="append"
     )
     keys: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(
@@ -203,7 +203,7 @@ class SinkOptions(Settings):
         "columns of the changes that the table does not get", default=()
     )
     ignore_null_updates: Flag = setting("a null in a change leaves the value that the row has", default=False)
-    on_duplicate_keys: Annotated[str, *checked(_one_of(*DUPLICATE_CHOICES), {"enum": [*DUPLICATE_CHOICES]})] = setting(
+    on_duplicate_keys: Annotated[str, *checked(one_of(*DUPLICATE_CHOICES), {"enum": [*DUPLICATE_CHOICES]})] = setting(
         "or `'keep_first'`: what to do about a key that the table has more than once", default="error"
     )
     keep_deleted_keys: Duration = setting(
@@ -211,7 +211,7 @@ class SinkOptions(Settings):
         default=timedelta(days=7),
         shown=f"`'{DEFAULT_KEEP_DELETED}'`",
     )
-    stored_as_scd_type: Annotated[int, *checked(_one_of(*SCD_TYPES), {"enum": [*SCD_TYPES]})] = setting(
+    stored_as_scd_type: Annotated[int, *checked(one_of(*SCD_TYPES), {"enum": [*SCD_TYPES]})] = setting(
         "or `2`: the table keeps all versions of a row, with `__START_AT` and `__END_AT`", default=1
     )
     track_history_columns: Annotated[tuple[str, ...], *checked(_names, _TEXTS)] = setting(

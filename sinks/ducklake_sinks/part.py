@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
@@ -14,6 +15,7 @@ from ducklake_sinks.change_rules import ChangeRules
 from ducklake_sinks.dead_letters import BadRow, BatchInfo, bad_row_error, dead_letters
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.native_files import native_directories
+from ducklake_sinks.task_writer import Message, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Part:
     is_native: bool = False
     recorded: Callable[[], pa.Table | None] | None = field(default=None, compare=False)
     changes: ChangeRules | None = None
+    made_for: FileLayout | None = None  # the table as another process had it, which had the files written
 
     @property
     def row_count(self) -> int:
@@ -54,6 +57,16 @@ class Part:
         if self.is_native:
             return native_directories(self.directory, self.files)
         return {self.directory + file.path for file in self.files}
+
+
+def part_of(target: Target, schema: FrameSchema | None, messages: Sequence[Message]) -> Part:
+    """Return what tasks have made for one table."""
+    rows = [found for message in messages if (found := message.read_rows()) is not None]
+    files = tuple(file for message in messages for file in message.files)
+    size_bytes = sum(message.size_bytes for message in messages)
+    found = pa.concat_tables(rows) if rows else None
+    layout = target.layout
+    return Part(target.name, schema, found, files, layout.directory, size_bytes, made_for=layout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,17 @@ def lake_schema(schema: T.StructType, *, ignore_void: bool = False) -> dict[str,
     return {f.name: _type_text(f.dataType) for f in fields}
 
 
+def refuse_intervals(schema: T.StructType) -> None:
+    """Refuse, where no frame is left to cast them, intervals that Spark cannot hand over as Arrow."""
+    found = [f.name for f in schema.fields if _needs_cast(f.dataType)]
+    if found:
+        raise UnsupportedType(
+            f"columns {', '.join(found)} have intervals of months, which Spark hands to no format in Python: write the "
+            "frame by DuckLakeSink(…).append(df)",
+            columns=found,
+        )
+
+
 def void_columns(schema: T.StructType) -> list[str]:
     """Return the columns that have no type: all their values are null."""
     return [f.name for f in schema.fields if isinstance(f.dataType, T.NullType)]

@@ -22,6 +22,8 @@ from ducklake_core.files.parquet_writer import FileLayout, write_data_files
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
+from ducklake_core.plan.filter_arrow import refuse_others
+from ducklake_core.plan.predicates import Predicate
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_sinks.bad_rows import bad_rows, fitting_rows, without_invalid_text
 from ducklake_sinks.dead_letters import RECORD_COLUMN, BadRow, BatchInfo, bad_row_error, dead_letters, fitting_letters
@@ -86,6 +88,7 @@ class TaskWriter:
     route: str | None = None
     dead: Target | None = None
     fill_missing: bool = False
+    where: Predicate | None = None  # what rows must match, because they replace what does
     buffer_bytes: int = BUFFER_BYTES
 
     def __call__(self, record_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -193,6 +196,7 @@ class _Task:
             quarantines=self._singles_out(rows),
         )
         self._quarantine(target.name, bad)
+        refuse_others(good, self.writer.where, target.name)
         self._keep(key, target, good)
 
     def _singles_out(self, rows: pa.Table) -> bool:

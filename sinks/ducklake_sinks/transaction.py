@@ -127,6 +127,15 @@ class SinkTransaction:
         faults.at("after_collect")
         return len(destination.runs)
 
+    def add(self, parts: Sequence[Part]) -> None:
+        """Take parts that tasks have made without a frame of ours; those of a replay are removed."""
+        self._refuse_ended()
+        self._named = parts[0].table
+        if self.is_replay:
+            self._remove_files(parts)
+        else:
+            self._parts += parts
+
     def quarantine(self, records: DataFrame, *, are_few: bool | None = None, explain: Explain | None = None) -> None:
         """Keep records aside that are no rows; the frame has their `reason`, and the columns of `RECORD_FIELDS`.
 
@@ -180,7 +189,10 @@ class SinkTransaction:
         """End the transaction and remove the files that were written for it."""
         self._has_ended = True
         self._commit.discard()
-        for part in self._parts:
+        self._remove_files(self._parts)
+
+    def _remove_files(self, parts: Sequence[Part]) -> None:
+        for part in parts:
             part.written(self._runtime.lake.storage).remove()
 
     def _commit_or_discard(self) -> CommitResult:

@@ -1,4 +1,4 @@
-"""The data source behind `format("ducklake")`.
+"""The half of `format("ducklake")` that reads; `pyspark_ducklake` has both.
 
 Spark imports this module whenever it looks for a format that it does not know: what reads is imported when it is used.
 Spark pickles the source after `schema` was asked, so the snapshot that a DataFrame reads is fixed when the DataFrame is
@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import (
-        DataSourceReader,
-        DataSourceStreamReader,
-        DataSourceStreamWriter,
-        DataSourceWriter,
-    )
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from ducklake_core import Table
@@ -53,15 +48,3 @@ class DuckLakeDataSource(DataSource):
         from ducklake_sources.dispatch import make_stream_reader  # noqa: PLC0415 # see the top
 
         return make_stream_reader(self.options, schema)
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002, FBT001 # Spark's signature
-        """Refuse `df.write` and INSERT, and say what to do instead."""
-        from ducklake_sources.refusals import no_writes  # noqa: PLC0415 # see the top
-
-        raise no_writes()
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802 # Spark's
-        """Refuse `writeStream`, and say what to do instead."""
-        from ducklake_sources.refusals import no_stream_writes  # noqa: PLC0415 # see the top
-
-        raise no_stream_writes()

@@ -1,7 +1,4 @@
-"""The values of Spark's options, from their texts: each raises ValueError that says what it must be.
-
-Pure, but for the environment and the files that a catalog's address may refer to.
-"""
+"""The values of a read's options, from their texts: each raises ValueError that says what it must be. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +8,6 @@ from enum import Enum
 
 from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.model import SnapshotId
-from ducklake_core.references import resolve
-from ducklake_core.settings import catalog
-
-_FLAGS = {"true": True, "false": False}
 
 
 class Start(Enum):
@@ -22,27 +15,6 @@ class Start(Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
-
-
-def parse_catalog(text: str) -> str:
-    """Return the address, with what it refers to: Spark shows its options, and so must not be told a password."""
-    return catalog(resolve(text))
-
-
-def parse_storage(given: object) -> object:
-    """Return the settings of a store by their names; a mapping, where options need not be texts, is one already."""
-    if not isinstance(given, str):
-        return given
-    pairs = [part.partition("=") for part in given.split(",")]
-    if not all(name.strip() and separator for name, separator, _ in pairs):
-        raise ValueError("settings such as 'endpoint=https://s3.example.com, region=eu-1'")
-    return {name.strip(): _FLAGS.get(value.strip(), value.strip()) for name, _, value in pairs}
-
-
-def parse_flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("'true' or 'false'")
-    return text.lower() == "true"
 
 
 def parse_count(text: str) -> int:

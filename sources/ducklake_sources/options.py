@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from ducklake_core.errors import InvalidInput
 from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.model import SnapshotId
+from ducklake_core.setting_texts import parse_catalog, parse_flag, parse_storage
 from ducklake_core.settings import (
     Duration,
     OptionalSize,
@@ -32,13 +33,10 @@ from ducklake_core.spec.names import nearest_name
 from ducklake_core.storage_settings import StorageSettings
 from ducklake_sources.option_values import (
     Start,
-    parse_catalog,
     parse_change_types,
     parse_columns,
     parse_count,
-    parse_flag,
     parse_start,
-    parse_storage,
     parse_timestamp,
     parse_version,
 )

@@ -5,22 +5,6 @@ from __future__ import annotations
 from ducklake_core.errors import InvalidInput
 
 
-def no_writes() -> InvalidInput:
-    """Return the error for `df.write.format("ducklake")` and INSERT INTO."""
-    return InvalidInput(
-        'format("ducklake") only reads: nothing was written. To write a DataFrame:\n'
-        "    from ducklake_sinks import DuckLakeSink; DuckLakeSink(catalog, table, data_path=…).append(df)"
-    )
-
-
-def no_stream_writes() -> InvalidInput:
-    """Return the error for `writeStream.format("ducklake")`."""
-    return InvalidInput(
-        'format("ducklake") only reads: nothing was written. To write a stream:\n'
-        "    from ducklake_sinks import DuckLakeSink; df.writeStream.foreachBatch(DuckLakeSink(catalog, table, …))"
-    )
-
-
 def no_tables_of_spark() -> InvalidInput:
     """Return the error for CREATE TABLE … USING ducklake, and for reads of a table that was made so."""
     return InvalidInput(

@@ -10,6 +10,7 @@ from ducklake_core.maintenance.doctor.kinds import KINDS
 from ducklake_core.settings import Settings, shown_default
 from ducklake_core.storage_settings import StorageSettings
 from ducklake_sinks import FlushPolicy
+from ducklake_sinks.format.options import WriteOptions
 from ducklake_sinks.options import SinkOptions
 from ducklake_sources.options import FOR_CHANGES_ONLY, FOR_TABLES_ONLY, SourceOptions
 from ducklake_streaming.formats.registry.access import RegistryOptions
@@ -40,6 +41,7 @@ _END = "|---|---|---|\n"
 TABLES: list[tuple[str, str, type[Settings], frozenset[str]]] = [
     ("write-a-stream.md", "option", SinkOptions, frozenset()),
     ("write-a-stream.md", "threshold", FlushPolicy, frozenset()),
+    ("write-dataframes.md", "option", WriteOptions, frozenset()),
     ("change-feed.md", "option", SourceOptions, FOR_TABLES_ONLY),
     ("read-tables.md", "option", SourceOptions, FOR_CHANGES_ONLY),
     ("object-storage.md", "setting", StorageSettings, frozenset()),

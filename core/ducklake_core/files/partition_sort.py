@@ -28,7 +28,7 @@ def split_by_partition(
     if partitioning is None or not partitioning.keys:
         yield None, table
         return
-    keys = _key_table(table, columns, partitioning)
+    keys = partition_keys(table, columns, partitioning)
     numbered = keys.append_column("row", pa.array(range(len(keys)), pa.int64()))
     groups = numbered.group_by(keys.column_names, use_threads=False).aggregate([("row", "list")])
     for group in groups.to_batches():
@@ -54,7 +54,8 @@ def sort_rows(table: pa.Table, columns: Sequence[Column], order: SortOrder | Non
     return table.take(pc.sort_indices(pa.table(sortable), sort_keys=keys))
 
 
-def _key_table(table: pa.Table, columns: Sequence[Column], partitioning: Partitioning) -> pa.Table:
+def partition_keys(table: pa.Table, columns: Sequence[Column], partitioning: Partitioning) -> pa.Table:
+    """Return the value of each key for each row, as texts."""
     by_id = {column.column_id: column for column in columns}
     keys = [(by_id[key.column_id], key.transform) for key in partitioning.keys]
     arrays = [partition_values(table.column(column.name), column, transform) for column, transform in keys]

@@ -14,6 +14,7 @@ class Epoch:
     """The idempotence key of one micro-batch, and who is committing it.
 
     `continues_run`: this run has committed an epoch of the stream before, so nobody else may have since.
+    `leaves_gaps`: numbers may be left out, and a lower one than the last counts as committed.
     """
 
     stream: str
@@ -21,6 +22,7 @@ class Epoch:
     query_id: str
     run_id: str
     continues_run: bool = False
+    leaves_gaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

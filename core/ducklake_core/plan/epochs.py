@@ -17,6 +17,8 @@ class EpochDecision(Enum):
 
 def decide_epoch(epoch: Epoch, entry: LedgerEntry | None) -> EpochDecision:
     """Decide by the ledger's entry for the stream; refuse what would lose or double rows, never skip in silence."""
+    if epoch.leaves_gaps and (entry is None or entry.query_id == epoch.query_id):
+        return EpochDecision.COMMIT if entry is None or entry.batch_id < epoch.batch_id else EpochDecision.REPLAY
     if entry is None or entry.query_id == epoch.query_id:
         _refuse_gap(epoch, entry)
     if entry is None:

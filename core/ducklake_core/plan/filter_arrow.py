@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ducklake_core.errors import InvalidInput
 from ducklake_core.plan.predicates import (
     And,
     Comparison,
@@ -23,6 +24,7 @@ from ducklake_core.plan.predicates import (
     Or,
     Predicate,
     UnlessNull,
+    referenced_columns,
 )
 from ducklake_core.spec.types import scalar_arrow_type
 
@@ -61,6 +63,21 @@ def matches(rows: pa.Table, predicate: Predicate | None) -> np.ndarray:
         return np.arange(rows.num_rows)
     numbered = rows.append_column(_INDEX, pa.array(np.arange(rows.num_rows)))
     return np.asarray(numbered.filter(to_arrow(predicate)).column(_INDEX).to_numpy())
+
+
+def refuse_others(rows: pa.Table, predicate: Predicate | None, table: str) -> None:
+    """Raise InvalidInput if some rows that are to replace what a filter keeps would not be kept by it themselves."""
+    if predicate is None:
+        return
+    kept = matches(rows, predicate)
+    if len(kept) == rows.num_rows:
+        return
+    first = int(np.setdiff1d(np.arange(rows.num_rows), kept)[0])
+    shown = rows.select(sorted(referenced_columns(predicate))).slice(first, 1).to_pylist()[0]
+    raise InvalidInput(
+        f"{rows.num_rows - len(kept)} of {rows.num_rows} rows for table '{table}' do not match the filter of what they "
+        f"are to replace, such as one with {shown}: leave them out, or write them by themselves"
+    )
 
 
 _NULL = pa.scalar(None, pa.bool_())

@@ -25,7 +25,12 @@ def join_path(parent: str, path: str, *, is_relative: bool) -> str:
 
 def directory_name(name: str, uuid: UUID) -> str:
     """Return the directory of a schema or table: its name if that is plain, else its uuid."""
-    return f"{name}/" if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f"{uuid}/"
+    return f"{name}/" if is_plain_name(name) else f"{uuid}/"
+
+
+def is_plain_name(name: str) -> bool:
+    """Tell whether the directory of a schema or table with this name has it, too."""
+    return re.fullmatch(r"[A-Za-z0-9_-]+", name) is not None
 
 
 def same_storage(path_or_url: str) -> str:

@@ -20,7 +20,8 @@ def tables_apart(
     session: Session, tables: Iterable[PendingTable], span: SnapshotSpan, data_path: str
 ) -> frozenset[int]:
     """Return the tables whose inlined rows that came in some snapshots have none of the keys that were looked for."""
-    return frozenset(p.table.table_id for p in tables if p.looked_for and _is_apart(session, p, span, data_path))
+    searched = (p for p in tables if p.looked_for and not p.rests_on_all_rows)
+    return frozenset(p.table.table_id for p in searched if _is_apart(session, p, span, data_path))
 
 
 def _is_apart(session: Session, pending: PendingTable, span: SnapshotSpan, data_path: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ducklake_core import Transaction
-from ducklake_core.errors import CommitConflict, InvalidInput
+from ducklake_core.errors import CommitConflict, InvalidInput, ObjectExists
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
@@ -138,12 +138,37 @@ class AppendMode:
                 raise bad_row_error(bad[0])
 
 
-class ReplaceMode(AppendMode):
-    """Adds rows in the place of all that their table has."""
+class CreateMode(AppendMode):
+    """Adds rows to a table that is created for them, and to no other."""
 
-    def __init__(self, setup: TableSetup, options: SinkOptions, quarantine: Quarantine) -> None:
+    def __init__(self, setup: TableSetup, options: SinkOptions, quarantine: Quarantine, *, table: str) -> None:
         super().__init__(setup, options, quarantine)
-        self._replaced: list[str] = []
+        self._table = table
+
+    def prepare(self, core: Transaction, parts: Sequence[Part]) -> None:
+        if core.has_table(self._table):
+            raise ObjectExists(f"table '{self._table}' exists already: nothing was written to it", name=self._table)
+        super().prepare(core, parts)
+
+
+class ReplaceMode(AppendMode):
+    """Adds rows in the place of all that their table has, or of those that match `where`.
+
+    `tables`: those that are replaced without a frame.
+    """
+
+    def __init__(
+        self,
+        setup: TableSetup,
+        options: SinkOptions,
+        quarantine: Quarantine,
+        *,
+        tables: Sequence[str] = (),
+        where: str | None = None,
+    ) -> None:
+        super().__init__(setup, options, quarantine)
+        self._replaced = [*tables]
+        self._where = where
 
     def accept(self, destination: Destination) -> None:
         super().accept(destination)
@@ -155,4 +180,18 @@ class ReplaceMode(AppendMode):
         super().prepare(core, parts)
         for name in self._replaced:
             if core.has_table(name):
-                core.delete(name, None)
+                self._empty(core, name, parts)
+
+    def _empty(self, core: Transaction, table: str, parts: Sequence[Part]) -> None:
+        del parts
+        core.delete(table, self._where)
+
+
+class ReplacePartitionsMode(ReplaceMode):
+    """Adds rows in the place of all that the partitions have which they are in."""
+
+    def _empty(self, core: Transaction, table: str, parts: Sequence[Part]) -> None:
+        for part in parts:
+            if part.table == table:
+                rows = None if part.rows is None else without_records(part.rows)
+                core.delete_partitions(table, rows, part.files, fill_missing=self._options.merge_schema)
