@@ -95,7 +95,7 @@ def find_parquet_files(storage: Storage, paths: Sequence[str]) -> list[str]:
     """Return the full paths of files, and of the Parquet files in folders, those that Spark hides left out."""
     found: list[str] = []
     for given in paths:
-        path = _full_path(storage, given)
+        path = full_path(storage, given)
         if storage.has_directory(path):
             below = [one.path for one in storage.walk(path) if _is_data(one.path[len(path) :])]
             found += sorted(below)
@@ -112,7 +112,8 @@ def _is_data(path: str) -> bool:
     return path.lower().endswith((".parquet", ".parq")) and not hidden
 
 
-def _full_path(storage: Storage, given: str) -> str:
+def full_path(storage: Storage, given: str) -> str:
+    """Return a path as the lake's storage has it; raise InvalidInput for one of another storage."""
     path = same_storage(given)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
