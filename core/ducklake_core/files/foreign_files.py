@@ -80,7 +80,7 @@ class _ForeignFile:
         self, matcher: FieldMatcher, in_path: Mapping[str, Column], values: Mapping[str, str | None]
     ) -> dict[int, ColumnStats]:
         footer = self.parquet.metadata
-        stats = {leaf.column.column_id: footer_stats(leaf, footer) for leaf in matcher.found}
+        stats: dict[int, ColumnStats] = {leaf.column.column_id: footer_stats(leaf, footer) for leaf in matcher.found}
         for column in matcher.missing:
             for leaf in column.leaves():
                 default = column.initial_default if leaf is column else None
