@@ -301,7 +301,7 @@ _STREAM_ONLY = (
     "schemaTrackingLocation",
     "consumerId",
 )
-FOR_TABLES_ONLY = frozenset((*_TIME_TRAVEL, *_FILTERS))
+FOR_TABLES_ONLY = frozenset((*_TIME_TRAVEL, *_FILTERS, "metadata"))
 FOR_CHANGES_ONLY = frozenset(
     (*_RANGE, *_STREAM_ONLY, "readChangeFeed", "changeTypes", "netChanges", "failOnDataLoss", "consumerExpiration")
 )
