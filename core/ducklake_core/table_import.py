@@ -22,6 +22,8 @@ from ducklake_core.spec.paths import hide_password, hive_values
 from ducklake_core.spec.types import build_columns, type_text
 from ducklake_core.tables_of_others.delta_log import read_delta_table
 from ducklake_core.tables_of_others.foreign_table import ForeignFile, ForeignTable
+from ducklake_core.tables_of_others.iceberg_metadata import read_iceberg_table
+from ducklake_core.tables_of_others.iceberg_schema import check_field_ids
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
@@ -67,12 +69,24 @@ def import_delta(lake: Lake, path: str, table: str) -> ImportReport:
     return _import(lake, path, table, found)
 
 
+def import_iceberg(lake: Lake, path: str, table: str) -> ImportReport:
+    """Make a new table, without partitions, of the current snapshot of an Iceberg table: the same columns and files.
+
+    `path`: the table's folder, or its newest metadata file. Raises as `import_delta`.
+    """
+    storage = lake.storage
+    found = read_iceberg_table(storage, full_path(storage, path), lambda one: full_path(storage, one))
+    for file in found.files:
+        check_field_ids(list(_open_schema(storage, full_path(storage, file.path))), found.field_ids)
+    return _import(lake, path, table, found)
+
+
 def _import(lake: Lake, path: str, table: str, found: ForeignTable) -> ImportReport:
     for file in found.files:
         _check_path(file)
     with lake.transaction(message=f"import of {hide_password(path)}, version {found.version}") as tx:
         _create(tx, table, found)
-        rules = AddRules(allow_missing=True, ignore_extra_columns=True)
+        rules = AddRules(allow_missing=True, ignore_extra_columns=True, hive_partitioning=bool(found.partition_by))
         rows = tx.add_files_by(table, [file.path for file in found.files], rules) if found.files else 0
         told = [file.record_count for file in found.files if file.record_count is not None]
         if len(told) == len(found.files) and sum(told) != rows:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -197,3 +198,82 @@ def test_a_folder_of_parquet_files_becomes_a_table_and_more_of_it_is_added(
     assert sorted(table.read(filter="day = '2024-01-02' AND n = 2").column("id").to_pylist()) == [3, 3]
     assert main(["import", "parquet", str(tmp_path / "nothing"), "t"]) != 0
     assert "there is no file or folder" in capsys.readouterr().err
+
+
+class IcebergTable:
+    """An Iceberg table, made by hand as the specification says, as far as a reader looks."""
+
+    FIELDS = (
+        {"id": 1, "name": "id", "type": "long", "required": True},
+        {"id": 2, "name": "s", "required": False, "type": {"type": "struct", "fields": [
+            {"id": 4, "name": "x", "type": "int", "required": False}]}},
+        {"id": 3, "name": "at", "type": "timestamptz", "required": False},
+    )  # fmt: skip
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "metadata").mkdir(parents=True)
+        (folder / "data" / "id=77").mkdir(parents=True)  # no hive directory: the value is in the file
+
+    def entry(self, name: str, ids: list[int], status: int = 1, content: int = 0, struct_id: int = 2) -> dict[str, Any]:
+        inner = pa.struct([pa.field("x", pa.int32(), metadata={"PARQUET:field_id": "4"})])
+        fields = [pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})]
+        fields.append(pa.field("s", inner, metadata={"PARQUET:field_id": str(struct_id)}))
+        rows = pa.table([pa.array(ids), pa.array([{"x": i} for i in ids], inner)], schema=pa.schema(fields))
+        path = self.folder / "data" / "id=77" / f"{name}.parquet"
+        pq.write_table(rows, path)
+        file = {"content": content, "file_path": f"file://{path}", "file_format": "PARQUET", "record_count": len(ids)}
+        return {"status": status, "data_file": file}
+
+    def commit(self, *entries: dict[str, Any], version: int = 2) -> None:
+        names = {"content": "int", "file_path": "string", "file_format": "string", "record_count": "long"}
+        file = {"type": "record", "name": "r2", "fields": [{"name": n, "type": t} for n, t in names.items()]}
+        entry = {"type": "record", "name": "manifest_entry", "fields": [{"name": "status", "type": "int"}]}
+        entry["fields"] = [*entry["fields"], {"name": "data_file", "type": file}]
+        listed = {"type": "record", "name": "manifest_file", "fields": [{"name": "manifest_path", "type": "string"}]}
+        manifest, manifests = self.folder / "metadata/m0.avro", self.folder / "metadata/snap.avro"
+        for path, schema, rows in (
+            (manifest, entry, list(entries)),
+            (manifests, listed, [{"manifest_path": f"file:{manifest}"}]),
+        ):
+            with path.open("wb") as sink:
+                fastavro.writer(sink, fastavro.parse_schema(schema), rows, codec="deflate")
+        metadata = {
+            "format-version": version,
+            "current-schema-id": 1,
+            "schemas": [{"schema-id": 0, "fields": []}, {"schema-id": 1, "fields": self.FIELDS}],
+            "current-snapshot-id": 9,
+            "snapshots": [{"snapshot-id": 9, "manifest-list": f"file://{manifests}"}],
+        }
+        number = len(list((self.folder / "metadata").glob("*.json")))
+        (self.folder / "metadata" / f"{number:05d}-aa.metadata.json").write_text(json.dumps(metadata))
+
+
+def test_an_iceberg_table_becomes_a_table_with_the_same_rows_unless_files_alone_do_not_tell_them(
+    lake: Lake, catalog: Catalog, oracle: Oracle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = IcebergTable(tmp_path / "iceberg")
+    live, gone = table.entry("a", [1, 2]), table.entry("b", [3], status=2)
+
+    def refusal(*entries: dict[str, Any], version: int = 2) -> str:
+        table.commit(*entries, version=version)
+        assert main(["import", "iceberg", str(table.folder), "t"]) != 0
+        return capsys.readouterr().err
+
+    assert "delete files" in refusal(live, table.entry("deletes", [1], content=1))
+    assert "column 's', which is another one in the table now" in refusal(live, table.entry("c", [4], struct_id=9))
+    assert "format 3" in refusal(live, version=3)
+    assert "has 5 rows by its log, but 2 in its files" in refusal(
+        {**live, "data_file": {**live["data_file"], "record_count": 5}}
+    )
+    table.commit(live, gone)
+    row = shown(capsys, "import", "iceberg", str(table.folder), "t")
+
+    assert (row["files"], row["rows"]) == (1, 2)
+    rows = [{"id": i, "s": {"x": i}, "at": None} for i in (1, 2)]
+    assert lake.table("t").read().to_pylist() == rows
+    oracle.attach(catalog.attach, data_path=catalog.data_path)
+    assert oracle.query('SELECT id, s.x, "at" FROM t WHERE id < 70 AND "at" IS NULL ORDER BY id') == [
+        (1, 1, None),
+        (2, 2, None),
+    ]

@@ -17,10 +17,14 @@ class ForeignFile:
 
 @dataclass(frozen=True, slots=True)
 class ForeignTable:
-    """A table at one version. `columns`: DuckLake's type texts by name; `required`: those that forbid nulls."""
+    """A table at one version. `columns`: DuckLake's type texts by name; `required`: those that forbid nulls.
+
+    `field_ids`: of columns and fields of structs by their paths, where files have such ids.
+    """
 
     version: int
     columns: Mapping[str, str]
     required: frozenset[str]
     partition_by: tuple[str, ...]
     files: tuple[ForeignFile, ...]
+    field_ids: Mapping[str, int] = field(default_factory=dict)

@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="import")
     add_lake_command(group, "parquet", import_folder)
     add_lake_command(group, "delta", import_delta_table)
+    add_lake_command(group, "iceberg", import_iceberg_table)
 
 
 def import_folder(
@@ -73,6 +74,19 @@ def import_delta_table(access: LakeAccess, path: _Path, table: _Table) -> None:
     from ducklake_core.table_import import import_delta  # noqa: PLC0415 # see the docstring of the package
 
     _show(access, lambda lake: import_delta(lake, path, table))
+
+
+def import_iceberg_table(access: LakeAccess, path: _Path, table: _Table) -> None:
+    """Make a new table, without partitions, of the current snapshot of an Iceberg table, in one snapshot.
+
+    PATH is the table's folder, or the metadata file that its catalog names. The files stay where they are: stop writing
+    to the Iceberg table, and never expire its snapshots again. Tables with delete files or renamed columns are refused.
+
+    Example: `ducklake-stream import iceberg /warehouse/db/orders orders`
+    """
+    from ducklake_core.table_import import import_iceberg  # noqa: PLC0415 # see the docstring of the package
+
+    _show(access, lambda lake: import_iceberg(lake, path, table))
 
 
 def _show(access: LakeAccess, act: Callable[[Lake], ImportReport]) -> None:
