@@ -77,7 +77,7 @@ def test_views_and_metadata_in_spark(lake: Lake, catalog: Catalog, oracle: Oracl
     assert list(done.left_out) == ["main.big"]
     for name in METADATA:
         frame = spark.sql(f"SELECT * FROM shop__{name}")
-        assert frame.toArrow().to_pylist() == spark_rows(lake, name), name
+        assert frame.toArrow().to_pylist() == read_metadata(lake, name).to_pylist(), name
     both = spark.sql("SELECT count(*) FROM shop_orders JOIN shop_eu_added USING (id)").head()
     assert both is not None
     assert both[0] == 3  # 1 twice, since it is inlined as well, and 2
@@ -85,10 +85,6 @@ def test_views_and_metadata_in_spark(lake: Lake, catalog: Catalog, oracle: Oracl
     assert of_one.count() == 2
     with pytest.raises(Exception, match="versionAsOf and metadata exclude each other"):
         spark.read.format("ducklake").options(catalog=catalog.url, metadata="files", versionAsOf="1").load()
-
-
-def spark_rows(lake: Lake, name: str) -> list[dict[str, object]]:
-    return read_metadata(lake, name).to_pylist()
 
 
 @pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)

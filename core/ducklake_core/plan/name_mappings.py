@@ -19,6 +19,8 @@ def number_mappings(
     files: Sequence[NewDataFile], first_id: int
 ) -> tuple[tuple[NewDataFile, ...], tuple[NameMapping, ...]]:
     """Give each new mapping an id, once for equal ones; return the files with theirs, and the new mappings."""
+    if all(file.mapping is None for file in files):
+        return tuple(files), ()
     new: dict[object, NameMapping] = {}
     numbered = []
     for file in files:

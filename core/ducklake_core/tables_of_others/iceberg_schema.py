@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from ducklake_core.errors import InvalidInput, UnsupportedType
+from ducklake_core.errors import InvalidInput
 from ducklake_core.files.field_match import field_id
-from ducklake_core.spec.names import fold, quoted
+from ducklake_core.spec.names import fold
+from ducklake_core.tables_of_others.type_words import TypeWords
 
 _SCALARS = {
-    "boolean": "boolean",
-    "int": "int32",
-    "long": "int64",
-    "float": "float32",
-    "double": "float64",
-    "date": "date",
-    "time": "time",
-    "timestamp": "timestamp",
-    "timestamptz": "timestamptz",
-    "string": "varchar",
-    "uuid": "uuid",
-    "binary": "blob",
-}
+    "boolean": "boolean", "int": "int32", "long": "int64", "float": "float32", "double": "float64", "date": "date",
+    "time": "time", "timestamp": "timestamp", "timestamptz": "timestamptz", "string": "varchar", "uuid": "uuid",
+    "binary": "blob", "fixed": "blob",
+}  # fmt: skip
+_WORDS = TypeWords("Iceberg", _SCALARS, "list", "element", "key", "value")
 
 
 def iceberg_columns(schema: Mapping[str, Any]) -> tuple[dict[str, str], frozenset[str]]:  # Any: what JSON holds
     """Return the type of each column by name, and the columns that forbid nulls."""
     fields = schema["fields"]
     required = frozenset(field["name"] for field in fields if field.get("required"))
-    return {field["name"]: _type(field["type"], field["name"]) for field in fields}, required
+    return {field["name"]: _WORDS.type_text(field["type"], field["name"]) for field in fields}, required
 
 
 def iceberg_fields(schema: Mapping[str, Any]) -> dict[str, int]:  # Any: see above
@@ -62,28 +54,3 @@ def _ids(field: Mapping[str, Any], parent: str) -> list[tuple[str, int]]:
     if isinstance(field["type"], Mapping) and field["type"]["type"] == "struct":
         found += [pair for child in field["type"]["fields"] for pair in _ids(child, f"{path}.")]
     return found
-
-
-def _type(type_: Any, name: str) -> str:  # Any: a name, or an object that describes a nested type
-    if isinstance(type_, str):
-        if re.fullmatch(r"decimal\(\d+,\s*\d+\)", type_):
-            return type_
-        if re.fullmatch(r"fixed\[\d+\]", type_):
-            return "blob"
-        if type_ not in _SCALARS:
-            raise UnsupportedType(
-                f"column '{name}' has Iceberg's type '{type_}', which a lake cannot hold", column=name
-            )
-        return _SCALARS[type_]
-    match type_["type"]:
-        case "struct":
-            fields = [f"{quoted(f['name'])} {_type(f['type'], name)}" for f in type_["fields"]]
-            return f"struct({', '.join(fields)})"
-        case "list":
-            return f"list({_type(type_['element'], name)})"
-        case "map":
-            return f"map({_type(type_['key'], name)}, {_type(type_['value'], name)})"
-        case other:
-            raise UnsupportedType(
-                f"column '{name}' has Iceberg's type '{other}', which a lake cannot hold", column=name
-            )
