@@ -64,15 +64,14 @@ class DuckLakeTable:
     def history(self, limit: int | None = None) -> DataFrame:
         """Return the snapshots that changed the table and have not expired, the newest first."""
         with self._frames.open() as lake:
-            table_id = lake.table(self.name).version.table_id
+            version = lake.table(self.name).version
             changes = read_metadata(lake, "changes_made").to_pylist()
             snapshots: dict[int, Snapshot] = {one.snapshot_id: one for one in lake.snapshots()}
         done: dict[int, list[str]] = {}
         for change in changes:
-            of_table = change["object_id"] == table_id or (
-                change["object_id"] is None and change["table_name"] == self.name
-            )
-            if of_table:
+            is_named = change["object_id"] is None and change["table_name"] == self.name
+            is_ours = is_named or change["object_id"] == version.table_id
+            if is_ours and change["snapshot_id"] >= version.begin_snapshot:
                 done.setdefault(change["snapshot_id"], []).append(change["change"])
         found = [(snapshots[i], kinds) for i, kinds in sorted(done.items(), reverse=True) if i in snapshots]
         rows = [

@@ -140,20 +140,26 @@ def test_no_statistics_hide_rows_of_added_files(oracle: Oracle, catalog: Catalog
 
 
 def test_columns_that_are_missing_or_left_over(oracle: Oracle, catalog: Catalog, tmp_path: Path) -> None:
-    struct = pa.array([{"a": 1, "z": 2}], pa.struct([("a", pa.int32()), ("z", pa.int32())]))
-    path = write(tmp_path / "a.parquet", pa.table({"more": [[{"q": 1}]], "s": struct}))
+    struct = pa.array([{"a": 1, "z": 2}, None], pa.struct([("a", pa.int32()), ("z", pa.int32())]))
+    path = write(tmp_path / "a.parquet", pa.table({"more": [[{"q": 1}]] * 2, "s": struct}))
     with Lake.create(catalog.url, catalog.data_path) as lake:
         lake.create_table("t", {"s": "struct(a int32, b varchar)"})
         lake.add_column("t", "j", "int32", default=5)
+        lake.add_column("t", "s.c", "int32", default=6)
         with pytest.raises(SchemaMismatch, match=r"its column 'more' is not in the table.*ignore_extra_columns"):
             lake.add_data_files("t", path, allow_missing=True)
         with pytest.raises(SchemaMismatch, match=r"it has no column 's.b': allow_missing=True"):
             lake.add_data_files("t", path, ignore_extra_columns=True)
         lake.add_data_files("t", path, allow_missing=True, ignore_extra_columns=True)
-        assert lake.table("t").read().to_pylist() == [{"s": {"a": 1, "b": None}, "j": 5}]
+        assert lake.table("t").read().to_pylist() == [{"s": {"a": 1, "b": None, "c": 6}, "j": 5}, {"s": None, "j": 5}]
+        assert lake.table("t").read(filter="s.c IS NULL").num_rows == 1
 
     oracle.attach(catalog.attach, data_path=catalog.data_path)
-    assert oracle.query("SELECT s.a, s.b, j FROM t WHERE j = 5") == [(1, None, 5)]
+    assert oracle.query("SELECT s.a, s.b, s.c, j FROM t WHERE j = 5 ORDER BY s.a") == [
+        (1, None, 6, 5),
+        (None, None, None, 5),
+    ]
+    assert oracle.query("SELECT count(*) FROM t WHERE s.c IS NULL") == [(1,)]
 
 
 TYPE_PAIRS = {

@@ -20,7 +20,7 @@ from ducklake_core.spec.types import is_list, node_of_arrow
 
 @dataclass(frozen=True, slots=True)
 class AddRules:
-    """What may be missing or left over in a file that is added; `hive`: whether values may come from its path."""
+    """What may be missing or left over in a file that is added, and whether values may come from its path."""
 
     allow_missing: bool = False
     ignore_extra_columns: bool = False

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ducklake_core.errors import CorruptCatalog, NotNullViolation, SchemaMismatch, TerminalError, UnreadableFile
 from ducklake_core.files.casts import cast_values
 from ducklake_core.files.foreign_fields import AddRules, FieldMatcher
-from ducklake_core.files.foreign_stats import constant_stats, footer_stats
+from ducklake_core.files.foreign_stats import constant_stats, footer_stats, unknown_stats
 from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnStats, NameMapping, NewDataFile, PartitionKey, TableVersion
@@ -81,10 +81,15 @@ class _ForeignFile:
     ) -> dict[int, ColumnStats]:
         footer = self.parquet.metadata
         stats: dict[int, ColumnStats] = {leaf.column.column_id: footer_stats(leaf, footer) for leaf in matcher.found}
+        at_top = {column.column_id for column in self.table.columns if not column.is_nested}
         for column in matcher.missing:
+            has_one_value = column.initial_default is None or column.column_id in at_top
             for leaf in column.leaves():
-                default = column.initial_default if leaf is column else None
-                stats[leaf.column_id] = constant_stats(leaf, default, footer.num_rows)
+                stats[leaf.column_id] = (
+                    constant_stats(leaf, column.initial_default, footer.num_rows)
+                    if has_one_value
+                    else unknown_stats(leaf)  # the default of a field is null where its struct is
+                )
         for name, column in in_path.items():
             stats[column.column_id] = constant_stats(column, values[name], footer.num_rows)
         return stats

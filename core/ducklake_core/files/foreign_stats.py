@@ -28,12 +28,17 @@ def footer_stats(leaf: FoundLeaf, footer: pq.FileMetaData) -> ColumnStats:
     chunks = [footer.row_group(group).column(leaf.index) for group in range(footer.num_row_groups)]
     column_id, size_bytes = leaf.column.column_id, sum(chunk.total_compressed_size for chunk in chunks)
     if not all(chunk.is_stats_set and chunk.statistics.has_null_count for chunk in chunks):
-        return ColumnStats(column_id, contains_nan=_may_have_nan(leaf.column), size_bytes=size_bytes)
+        return unknown_stats(leaf.column, size_bytes)
     null_count = sum(chunk.statistics.null_count for chunk in chunks)
     value_count = sum(chunk.num_values for chunk in chunks) - null_count
     with_values = [chunk.statistics for chunk in chunks if chunk.statistics.null_count < chunk.num_values]
     low, high = _bounds(leaf, with_values)
     return ColumnStats(column_id, value_count, null_count, low, high, _may_have_nan(leaf.column), size_bytes)
+
+
+def unknown_stats(column: Column, size_bytes: int = 0) -> ColumnStats:
+    """Return the statistics of a leaf of which nothing is known."""
+    return ColumnStats(column.column_id, contains_nan=_may_have_nan(column), size_bytes=size_bytes)
 
 
 def constant_stats(column: Column, text: str | None, record_count: int) -> ColumnStats:

@@ -253,8 +253,9 @@ class _Planner:
         next_row_id = stats.next_row_id if stats else 0
         files, mappings = number_mappings(writes.files, self.next_file_id)
         yield from mapping_writes(after.table_id, mappings)
-        first_file_id = self.next_file_id + len(mappings)
-        self.next_file_id = first_file_id + len(writes.files) + len(writes.delete_files)
+        self.next_file_id += len(mappings)
+        first_file_id = self.next_file_id
+        self.next_file_id += len(writes.files) + len(writes.delete_files)
         if files:
             yield from data_file_writes(after, files, first_file_id, next_row_id, self.snapshot_id)
             next_row_id += sum(f.record_count for f in writes.files)
