@@ -6,6 +6,7 @@ Runs on the driver; no Spark. The files stay where they are, and from then on th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -23,6 +24,8 @@ from ducklake_core.spec.paths import hide_password, same_storage
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
     from ducklake_core.transaction import Transaction
+
+_READERS = 16  # of footers at a time: an object store takes a while for each
 
 
 class LakeAddedFiles:
@@ -76,7 +79,8 @@ class TransactionAddedFiles:
         """Do the same by rules."""
         pending, storage = self._table(table), self._lake.storage
         found = find_parquet_files(storage, [paths] if isinstance(paths, str) else paths)
-        read = [read_foreign_file(storage, path, pending.table, rules) for path in found]
+        with ThreadPoolExecutor(_READERS) as readers:
+            read = list(readers.map(lambda path: read_foreign_file(storage, path, pending.table, rules), found))
         files = self._with_known_mappings(pending, [file for file in read if file is not None])
         cast("Transaction", self).append_files(table, files, lent=True)
         return sum(file.record_count for file in files)
@@ -93,17 +97,17 @@ class TransactionAddedFiles:
 
 def find_parquet_files(storage: Storage, paths: Sequence[str]) -> list[str]:
     """Return the full paths of files, and of the Parquet files in folders, those that Spark hides left out."""
-    found: list[str] = []
-    for given in paths:
-        path = full_path(storage, given)
-        if storage.has_directory(path):
-            below = [one.path for one in storage.walk(path) if _is_data(one.path[len(path) :])]
-            found += sorted(below)
-        elif storage.exists(path):
-            found.append(path)
-        else:
-            raise ObjectNotFound(f"there is no file or folder '{hide_password(path)}'", path=path)
-    return found
+    with ThreadPoolExecutor(_READERS) as readers:
+        return [path for found in readers.map(lambda given: _files_of(storage, given), paths) for path in found]
+
+
+def _files_of(storage: Storage, given: str) -> list[str]:
+    path = full_path(storage, given)
+    if storage.has_directory(path):
+        return sorted(one.path for one in storage.walk(path) if _is_data(one.path[len(path) :]))
+    if not storage.exists(path):
+        raise ObjectNotFound(f"there is no file or folder '{hide_password(path)}'", path=path)
+    return [path]
 
 
 def _is_data(path: str) -> bool:
