@@ -116,7 +116,7 @@ class DuckLakeTable:
 
         `values`: Python values or `pyarrow.compute` expressions by column. They are not SQL, as in Delta's `set`.
         """
-        if "set" in other or other or not values:
+        if other or not values:
             raise InvalidInput(
                 "update takes values={'column': value}, of Python values or pyarrow.compute expressions; Delta's set, "
                 "whose texts are SQL, is not understood: \"'x'\" becomes 'x', and \"n + 1\" becomes pc.field('n') + 1"

@@ -161,7 +161,8 @@ def test_a_delta_table_that_files_alone_do_not_tell_is_refused(
     too_many = {"add": {**add["add"], "path": full, "stats": '{"numRecords": 7}'}}
     features = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["rowSecrets"]}}
 
-    assert "a deletion vector hides some of its rows" in refusal(PROTOCOL, delta.metadata(), vector)
+    gone = {"remove": {"path": add["add"]["path"]}}  # the same file without its vector
+    assert "a deletion vector hides some of its rows" in refusal(PROTOCOL, delta.metadata(), vector, gone)
     mapped = delta.metadata(**{"delta.columnMapping.mode": "name"})
     assert "column mapping by name" in refusal(PROTOCOL, mapped, add)
     assert "features rowSecrets" in refusal(features, delta.metadata(), add)

@@ -40,7 +40,7 @@ class _State:
 
     protocol: Action = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
-    added: dict[str, Action] = field(default_factory=dict)
+    added: dict[tuple[object, ...], Action] = field(default_factory=dict)
 
     def apply(self, actions: Iterable[Action]) -> None:
         for action in actions:
@@ -49,9 +49,15 @@ class _State:
             if action.get("metaData"):
                 self.metadata = action["metaData"]
             if action.get("remove"):
-                self.added.pop(action["remove"]["path"], None)
+                self.added.pop(_key(action["remove"]), None)
             if action.get("add"):
-                self.added[action["add"]["path"]] = action["add"]
+                self.added[_key(action["add"])] = action["add"]
+
+
+def _key(file: Action) -> tuple[object, ...]:
+    """Return what a file is known by: one commit may add it with a deletion vector and remove it without."""
+    vector = file.get("deletionVector") or {}
+    return file["path"], *(vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset"))
 
 
 def read_delta_table(storage: Storage, path: str) -> ForeignTable:
@@ -80,7 +86,10 @@ def _replay(storage: Storage, log: str) -> tuple[int, _State]:
         state.apply(_checkpoint_actions(storage, f"{log}/{name}"))
     for version in range(first + 1, newest + 1):
         if version not in commits:
-            raise UnreadableFile(f"the log '{hide_password(log)}' has no commit {version}", path=log)
+            raise UnreadableFile(
+                f"the log '{hide_password(log)}' has no commit {version}, and no checkpoint as Parquet after it",
+                path=log,
+            )
         state.apply(_commit_actions(storage, f"{log}/{commits[version]}"))
     return newest, state
 
