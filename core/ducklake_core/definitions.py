@@ -15,7 +15,7 @@ from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.errors import ObjectNotFound
 from ducklake_core.model import SchemaId, SchemaVersion, Snapshot, TableId, TableVersion
 from ducklake_core.spec.inlined import find_uninlinable, find_unreadable
-from ducklake_core.spec.names import fold, nearest_name, split_table_name, table_key
+from ducklake_core.spec.names import fold, join_table_name, nearest_name, split_table_name, table_key
 from ducklake_core.spec.options import Options, TableOptions
 from ducklake_core.spec.rows import MetadataRow, SnapshotRow, ViewRow
 
@@ -113,6 +113,11 @@ class Definitions:
         if key not in self._table_options:
             self._table_options[key] = TableOptions.of_table(self.options, *key)
         return self._table_options[key]
+
+    def view_names(self) -> list[str]:
+        """Return the names of the views, which are in DuckDB's SQL."""
+        schemas = {schema.schema_id: schema.name for schema in self.schemas()}
+        return [join_table_name(schemas[v.schema_id], v.view_name) for v in self._views() if v.schema_id in schemas]
 
     def has_view(self, schema_id: SchemaId, name: str) -> bool:
         return any(v.schema_id == schema_id and fold(v.view_name) == fold(name) for v in self._views())

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from ducklake_core.added_files import LakeAddedFiles
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog import reader
 from ducklake_core.catalog.commit import CommitResult
@@ -54,7 +55,7 @@ from ducklake_core.storage_settings import StorageSettings, storage_options
 from ducklake_core.transaction import Transaction
 
 
-class Lake(DefinitionCommits, LakeKeyedChanges, LakeReplacements, MaintenanceCalls, Overview, Progress):
+class Lake(DefinitionCommits, LakeAddedFiles, LakeKeyedChanges, LakeReplacements, MaintenanceCalls, Overview, Progress):
     """One DuckLake. Make it with `Lake.create` or `Lake.open`; use it in a `with` block or `close` it.
 
     Each method that changes the lake is one commit: it returns the snapshot it made, None when nothing changed.

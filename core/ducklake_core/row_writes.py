@@ -240,6 +240,7 @@ class RowWriter:
             file.file_size_bytes,
             0,
             encryption_key=file.encryption_key,
+            mapping=file.mapping,
         )
         rows = read_data_file(self.storage, stored, ReadRequest(table.columns, with_row_ids=True))
         row_ids = rows.column(ROW_IDS).to_numpy() if file.has_row_ids else None

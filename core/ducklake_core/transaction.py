@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, assert_never
 import numpy as np
 import pyarrow as pa
 
+from ducklake_core.added_files import TransactionAddedFiles
 from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.commit import Commit, CommitResult
 from ducklake_core.catalog.session import Session
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from ducklake_core.lake import Lake
 
 
-class Transaction(TransactionKeyedChanges, TransactionReplacements):
+class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionReplacements):
     """Use as `with lake.transaction() as tx:`; the end of the block commits, an error in it discards everything.
 
     Methods are those of `Lake`, without a snapshot of their own; `result` has the commit's once it is made. They raise

@@ -13,13 +13,22 @@ from pyspark.sql.types import StructType
 
 from ducklake_core import Table
 from ducklake_core.clock import Now, utc_now
+from ducklake_core.metadata_tables import find_metadata
 from ducklake_core.model import Column
 from ducklake_core.plan.definition import find_column
 from ducklake_core.plan.filter_sql import parse_filter
 from ducklake_core.plan.predicates import Predicate
 from ducklake_sources.change_reader import ChangeReader
 from ducklake_sources.feed_schema import check_schema, is_feed, schema_of_feed
-from ducklake_sources.options import SourceOptions, check_change_read, check_stream, check_table_read, parse_options
+from ducklake_sources.metadata_reader import MetadataReader
+from ducklake_sources.options import (
+    SourceOptions,
+    check_change_read,
+    check_metadata_read,
+    check_stream,
+    check_table_read,
+    parse_options,
+)
 from ducklake_sources.source_feed import open_lake
 from ducklake_sources.spark_schema import spark_schema
 from ducklake_sources.stream_reader import DuckLakeStreamReader
@@ -31,6 +40,9 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 def find_schema(given: Mapping[str, str]) -> tuple[StructType, Table | None]:
     """Return the schema of a read, and the table at the snapshot that is read; a feed has none."""
     options = parse_options(given)
+    if options.metadata is not None:
+        check_metadata_read(options)
+        return spark_schema(find_metadata(options.metadata).columns), None
     if is_feed(options):
         return schema_of_feed(options), None
     table = open_table(options)
@@ -41,6 +53,8 @@ def find_schema(given: Mapping[str, str]) -> tuple[StructType, Table | None]:
 def make_reader(given: Mapping[str, str], table: Table | None, schema: StructType) -> DataSourceReader:
     """Return a reader of the table at a snapshot, or of its changes; without a table, the user has given a schema."""
     options = parse_options(given)
+    if options.metadata is not None:
+        return MetadataReader(options)
     if options.read_change_feed:
         check_change_read(options)
         return ChangeReader(options, schema)

@@ -65,6 +65,12 @@ class SourceOptions(Settings):
         "`${env:NAME}` and `${file:/path}` in it stand for [values that Spark shall not show](secrets.md)"
     )
     table: TableName = setting('`table` or `schema.table`; quote odd parts, as in `main."my.table"`')
+    metadata: OptionalText = setting(
+        "in place of the rows of a table: what is in the lake, such as `snapshots`; `table` may be left out then. See "
+        "[what is in a lake](from-delta-or-iceberg.md#what-is-in-a-lake)",
+        default=None,
+        shown="none",
+    )
     metadata_schema: OptionalText = setting("the PostgreSQL schema of the catalog's tables", default=None, shown="none")
     data_path: OptionalText = setting(
         "where the lake keeps its files, if you want that checked", default=None, shown="none"
@@ -185,6 +191,7 @@ class SourceOptions(Settings):
         return _contradictions(right)
 
 
+ALL_TABLES = "*"  # the table of a read of metadata that names none
 _NAMES = {name.lower(): name for name in SourceOptions.names()}
 _REQUIRED = {
     "catalog": "give the address of the catalog, such as 'postgresql://user@host/database' or 'sqlite:///lake.sqlite'",
@@ -196,7 +203,10 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     """Return the options; raise InvalidInput that lists everything that is wrong with them."""
     if "provider" in {key.lower() for key in given}:  # Spark's, of a table in its own catalog
         raise no_tables_of_spark()
-    return SourceOptions.parse({_NAMES.get(key.lower(), key): text.strip() for key, text in given.items()})
+    named = {_NAMES.get(key.lower(), key): text.strip() for key, text in given.items()}
+    if "metadata" in named:
+        named.setdefault("table", ALL_TABLES)
+    return SourceOptions.parse(named)
 
 
 def check_table_read(options: SourceOptions) -> None:
@@ -210,6 +220,12 @@ def check_change_read(options: SourceOptions) -> None:
     _refuse(options, _STREAM_ONLY, "is for streams: use readStream, or leave it out")
 
 
+def check_metadata_read(options: SourceOptions) -> None:
+    """Refuse options that would not be heeded when metadata are read: they are those of the newest snapshot."""
+    chosen = (*_TIME_TRAVEL, *_FILTERS, *_RANGE, *_STREAM_ONLY, "columns", "readChangeFeed", "failOnDataLoss")
+    _refuse(options, chosen, "and metadata exclude each other: choose from the DataFrame")
+
+
 def has_range(options: SourceOptions) -> bool:
     """Tell whether some snapshots were chosen, and not one."""
     return any(getattr(options, _field(name)) is not None for name in _RANGE)
@@ -219,6 +235,7 @@ def check_stream(options: SourceOptions) -> None:
     """Refuse options that would not be heeded by a stream."""
     _refuse(options, _TIME_TRAVEL, "is for batch reads: a stream begins at startingVersion or startingTimestamp")
     _refuse(options, _FILTERS, "is for batch reads of a table: filter the stream itself")
+    _refuse(options, ("metadata",), "is for batch reads")
 
 
 def _refuse(options: SourceOptions, names: tuple[str, ...], why: str) -> None:
@@ -283,7 +300,7 @@ _STREAM_ONLY = (
     "schemaTrackingLocation",
     "consumerId",
 )
-FOR_TABLES_ONLY = frozenset((*_TIME_TRAVEL, *_FILTERS))
+FOR_TABLES_ONLY = frozenset((*_TIME_TRAVEL, *_FILTERS, "metadata"))
 FOR_CHANGES_ONLY = frozenset(
     (*_RANGE, *_STREAM_ONLY, "readChangeFeed", "changeTypes", "netChanges", "failOnDataLoss", "consumerExpiration")
 )

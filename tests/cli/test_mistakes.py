@@ -77,8 +77,7 @@ def test_help_has_an_example_of_each_command(capsys: pytest.CaptureFixture[str])
     commands = [line.split()[1] for line in shown.splitlines() if line.startswith("│ ") and line[2:3].isalpha()]
     assert {"status", "tables", "read", "changes", "flush", "snapshots", "streams", "consumers"} <= set(commands)
     for words in ([one] for one in commands):
-        sub = {"streams": ["forget"], "consumers": ["forget"], "dead-letters": ["list"], "maintain": ["all"]}.get(
-            words[0], []
-        )
+        groups = {"streams": ["forget"], "consumers": ["forget"], "dead-letters": ["list"], "maintain": ["all"]}
+        sub = {**groups, "import": ["delta"]}.get(words[0], [])
         assert main([*words, *sub, "--help"]) == 0
         assert "ducklake-stream " + words[0] in capsys.readouterr().out.partition("Example")[2], words

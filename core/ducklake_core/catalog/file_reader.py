@@ -181,6 +181,12 @@ def _touched_files(
     ]
 
 
+def read_name_mappings(session: Session, table: TableVersion) -> list[NameMapping]:
+    """Return all name mappings that a table has ever got, the oldest first."""
+    rows = queries.name_mappings(session.tables).ask(session, table_id=table.table_id)
+    return sorted(_mappings_of(rows).values(), key=lambda mapping: mapping.mapping_id)
+
+
 def _table_of_deletes(session: Session, table: TableVersion) -> Table | None:
     """Return the catalog's table of the deletes that are its rows; None where there is none."""
     found = inlined_delete_table(table.table_id, session.database.url.metadata_schema)

@@ -21,6 +21,7 @@ class NewDataFile:
     partition_values: tuple[str | None, ...] | None = None  # one per key, or None when unpartitioned
     has_row_ids: bool = False  # carries `_ducklake_internal_row_id`
     encryption_key: str | None = field(default=None, repr=False)
+    mapping: NameMapping | None = None  # of a file that somebody else wrote; a new one has a negative id
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from ducklake_core.plan.definition_rows import (
 from ducklake_core.plan.flush import Flush
 from ducklake_core.plan.flush_rows import flush_writes
 from ducklake_core.plan.inlined_rows import InlinedRows
+from ducklake_core.plan.name_mappings import mapping_writes, number_mappings
 from ducklake_core.plan.staged import CommitInfo, Staged, StagedTable
 from ducklake_core.plan.stats_rows import StatsChange, bounds_writes, stats_writes
 from ducklake_core.plan.writes import (
@@ -250,10 +251,13 @@ class _Planner:
             return
         stats = self.head.stats.get(after.table_id)
         next_row_id = stats.next_row_id if stats else 0
+        files, mappings = number_mappings(writes.files, self.next_file_id)
+        yield from mapping_writes(after.table_id, mappings)
+        self.next_file_id += len(mappings)
         first_file_id = self.next_file_id
         self.next_file_id += len(writes.files) + len(writes.delete_files)
-        if writes.files:
-            yield from data_file_writes(after, writes.files, first_file_id, next_row_id, self.snapshot_id)
+        if files:
+            yield from data_file_writes(after, files, first_file_id, next_row_id, self.snapshot_id)
             next_row_id += sum(f.record_count for f in writes.files)
         for rows in writes.inlined:
             assert inlined is not None  # noqa: S101 # rows are staged as inlined only where a table can be had

@@ -92,7 +92,7 @@ def _file_facts(registered: RegisteredFile) -> dict[str, Any]:
         "row_id_start": registered.row_id_start,
         "partition_id": None if file.partition_values is None else registered.partition_id,
         "encryption_key": file.encryption_key,
-        "mapping_id": None,
+        "mapping_id": None if file.mapping is None else file.mapping.mapping_id,
         "partial_max": registered.partial_max,
     }
 

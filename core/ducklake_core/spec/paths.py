@@ -86,9 +86,12 @@ def hive_directory(keys: Sequence[str], values: Sequence[str | None]) -> str:
 
 
 def hive_values(path: str) -> dict[str, str | None]:
-    """Return the values that the directories of a path carry, by key."""
+    """Return the values that the directories of a path carry, by key; of two with one key, the upper one's."""
     pairs = [part.split("=", 1) for part in path.split("/")[:-1] if "=" in part]
-    return {unquote(key): None if value == HIVE_NULL else unquote(value) for key, value in pairs}
+    values: dict[str, str | None] = {}
+    for key, value in pairs:
+        values.setdefault(unquote(key), None if value == HIVE_NULL else unquote(value))
+    return values
 
 
 def _encode_value(value: str | None) -> str:
