@@ -1,15 +1,19 @@
-"""Read DuckLake tables in Spark: `spark.read.format("ducklake")`, which Spark finds by itself, and `native_table`."""
+"""Read DuckLake tables in Spark: by `format("ducklake")`, which Spark finds by itself, or by Spark's own scan."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ducklake_sources.change_stream import stream_changes
+    from ducklake_sources.changes_scan import native_changes
     from ducklake_sources.native_scan import native_table
 
     __version__: str
 
-__all__ = ["native_table"]
+_MODULES = {"native_changes": "changes_scan", "native_table": "native_scan", "stream_changes": "change_stream"}
+__all__ = ["native_changes", "native_table", "stream_changes"]
 
 
 def __getattr__(name: str) -> Any:  # Any: fixed by Python
@@ -20,6 +24,4 @@ def __getattr__(name: str) -> Any:  # Any: fixed by Python
         return package_version()
     if name not in __all__:
         raise AttributeError(name)
-    from ducklake_sources import native_scan  # noqa: PLC0415 # see above
-
-    return getattr(native_scan, name)
+    return getattr(import_module(f"ducklake_sources.{_MODULES[name]}"), name)

@@ -1,0 +1,205 @@
+"""Changes by Spark's own Parquet scan: rows of files never pass through Python. Runs on the driver.
+
+The driver finds out which rows of which files have which events, as our own reader does (`feed/located`), and marks
+them; Spark reads the files and keeps the marked rows. Inlined rows come from the driver. Files that Spark's reader
+would not read just as we do are left to our own reader, on executors. All of it is one DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
+
+from ducklake_core import Lake
+from ducklake_core.feed.change_types import ChangeType
+from ducklake_core.feed.events import snapshot_of_all
+from ducklake_core.feed.listing import FeedRequest
+from ducklake_core.feed.located import LocatedChanges, locate_changes
+from ducklake_core.feed.sharing import share_out
+from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import SnapshotSpan
+from ducklake_sources.native_files import FileGroup, NativeFile, groups_of, read_footers, unfit_columns, unnamed
+from ducklake_sources.partitions import CHANGE_COLUMNS, FeedPartition, feed_schema, read_partition, spark_rows
+from ducklake_sources.row_marks import IS_UPDATE, ROW_ID, VERSION, MarkedRows, join_marks, named_columns, scan_files
+from ducklake_sources.spark_schema import demanded_schema, spark_schema
+
+_THREADS = 8  # that read delete files, row ids and snapshots of files
+# The driver holds some 25 bytes for each row that it marks one by one; more of them are left to our own reader.
+_MAX_MARKED_ROWS = 16_000_000
+ALL_KINDS = frozenset(ChangeType)
+
+
+def native_changes(  # noqa: PLR0913 # each is a choice that users make, by name
+    spark: SparkSession,
+    catalog: str,
+    table: str,
+    start: int | datetime,
+    end: int | datetime | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    net: bool = False,
+    metadataSchema: str | None = None,  # noqa: N803 # as the option of format("ducklake") is called
+    storage: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """Return what the rows of a table did from one snapshot to another, both ends included, as `Lake.changes` does.
+
+    Files are read by Spark's own scan wherever it gives the same rows. Raises SnapshotsExpired when some of it is gone.
+    """
+    with Lake.open(catalog, metadata_schema=metadataSchema, storage=storage) as lake:
+        last = lake.table(table, at=end)
+        feed, shown = lake.feed(table, at=end), last.projection(columns)
+        schema = feed_schema(shown, with_changes=True)
+        span = SnapshotSpan(feed.before(start), last.snapshot.snapshot_id)
+        if span.start >= span.end:
+            return spark.createDataFrame([], schema)
+        mode = FeedMode.NET if net else FeedMode.CHANGES
+        task = feed.list_changes(FeedRequest(last.version, shown, span, mode)).task
+        return changes_frame(spark, lake.storage, task, ALL_KINDS)
+
+
+def changes_frame(
+    spark: SparkSession, storage: Storage, task: ChangeTask, kinds: frozenset[ChangeType] | None
+) -> DataFrame:
+    """Return the changes of a task that has everything, some kinds of them; None: inserted rows alone, as rows."""
+    fit = _fit_files(storage, task)
+    located = locate_changes(storage, task, [changed for changed, _ in fit.values()], threads=_THREADS)
+    schema = feed_schema(task.columns, with_changes=kinds is not None)
+    frames = list(_scans(_Scans(spark, task, kinds), located.files, fit))
+    inlined = list(spark_rows(located.inlined, task.columns, kinds))
+    parts = list(_left_to_us(task, set(fit)))
+    if inlined or not (frames or parts):
+        rows = pa.Table.from_batches(inlined, demanded_schema(schema))
+        frames.append(spark.createDataFrame(rows, schema))
+    if parts:
+        frames.append(_by_our_reader(spark, [FeedPartition(storage, part, kinds) for part in parts], schema))
+    return reduce(DataFrame.union, frames)
+
+
+# ------------------------------------------------------------------------------------- who reads what
+
+
+def _fit_files(storage: Storage, task: ChangeTask) -> dict[int, tuple[ChangedFile, NativeFile]]:
+    """Return the files of a task that Spark reads, by their ids."""
+    if any(unfit_columns(task.columns)) or not task.columns:
+        return {}
+    chosen = task.files if sum(map(_marked_rows, task.files)) <= _MAX_MARKED_ROWS else ()
+    chosen = chosen or tuple(changed for changed in task.files if snapshot_of_all(changed, task) is not None)
+    footers = read_footers(storage, [changed.file for changed in chosen], task.columns)
+    fit = [f for f in footers if not f.reasons and f.has_row_ids is not None and _has_row_ids(f) and _is_counted(f)]
+    odd = {one.file.data_file_id for one in unnamed(fit)}
+    by_id = {one.file.data_file_id: one for one in fit if one.file.data_file_id not in odd}
+    ids = ((changed.file.data_file_id, changed) for changed in chosen)
+    return {i: (changed, by_id[i]) for i, changed in ids if i in by_id}
+
+
+def _has_row_ids(file: NativeFile) -> bool:
+    return bool(file.has_row_ids) or file.file.row_id_start is not None
+
+
+def _is_counted(file: NativeFile) -> bool:
+    return file.rows == file.file.record_count
+
+
+def _marked_rows(changed: ChangedFile) -> int:
+    """Return about how many rows of a file are marked one by one."""
+    file = changed.file
+    if changed.holds_new_rows or file.end_snapshot is not None:
+        return file.record_count
+    return sum(d.delete_count for d in file.delete_files) + len(changed.inlined_deletes)
+
+
+def _left_to_us(task: ChangeTask, fit: set[int]) -> Iterator[ChangeTask]:
+    """Yield what our own reader reads: shares of the task, in which the rest only tells the other halves of updates."""
+    for part in share_out(task):
+        files = tuple(changed for changed in part.files if changed.file.data_file_id not in fit)
+        inlined = tuple(one for one in part.inlined if not isinstance(one, InlinedChanges))
+        if not files and not inlined:
+            continue
+        others = tuple(changed for changed in part.files if changed.file.data_file_id in fit)
+        shipped = tuple(one.without_columns() for one in part.inlined if isinstance(one, InlinedChanges))
+        yield replace(
+            part,
+            files=files,
+            inlined=inlined,
+            counterpart_files=(*part.counterpart_files, *others),
+            counterpart_inlined=(*part.counterpart_inlined, *shipped),
+        )
+
+
+def _by_our_reader(spark: SparkSession, partitions: Sequence[FeedPartition], schema: T.StructType) -> DataFrame:
+    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for record_batch in numbers:
+            for number in record_batch.column(0).to_pylist():
+                yield from read_partition(partitions[number])
+
+    count = len(partitions)
+    return spark.range(0, count, 1, count).mapInArrow(read, schema)
+
+
+# --------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, slots=True)
+class _Scans:
+    """What all scans of a task have in common."""
+
+    spark: SparkSession
+    task: ChangeTask
+    kinds: frozenset[ChangeType] | None
+
+    def wants(self, changes: LocatedChanges) -> bool:
+        kinds = {ChangeType.insert} if self.kinds is None else self.kinds
+        own = (ChangeType.delete, ChangeType.update_preimage) if changes.is_delete else _INSERTED
+        return any(kind in kinds for kind in own)
+
+    def scan(self, group: FileGroup, marked: Sequence[MarkedRows], *, is_delete: bool) -> DataFrame:
+        """Return the marked rows of files as the feed has them."""
+        schema = spark_schema(self.task.columns)
+        scan = scan_files(self.spark, group, schema, with_row_ids=True)
+        rows = join_marks(self.spark, scan, group, marked, "inner")
+        if self.kinds is None:
+            return rows.select(named_columns(schema))
+        one, half = ("delete", "update_preimage") if is_delete else ("insert", "update_postimage")
+        change = [f"if({IS_UPDATE}, '{half}', '{one}')", VERSION, self._time(), ROW_ID]
+        own = [F.expr(text).alias(field.name) for text, field in zip(change, CHANGE_COLUMNS, strict=True)]
+        found = rows.select([*named_columns(schema), *own])
+        if self.kinds == ALL_KINDS:
+            return found
+        return found.where(F.col(CHANGE_COLUMNS[0].name).isin([kind.name for kind in self.kinds]))
+
+    def _time(self) -> str:
+        """Return the time of a row's snapshot, in SQL: those of all snapshots are in one list, by their distance."""
+        first, last = self.task.times[0][0], self.task.times[-1][0]
+        ticks = dict.fromkeys(range(first, last + 1), 0)
+        times = pa.array([time for _, time in self.task.times], pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        ticks.update(zip((snapshot for snapshot, _ in self.task.times), times.to_pylist(), strict=True))
+        array = f"CAST(split('{','.join(map(str, ticks.values()))}', ',') AS ARRAY<BIGINT>)"
+        return f"timestamp_micros(get({array}, CAST({VERSION} - {first} AS INT)))"
+
+
+_INSERTED = (ChangeType.insert, ChangeType.update_postimage)
+
+
+def _scans(
+    scans: _Scans, located: Sequence[LocatedChanges], fit: Mapping[int, tuple[ChangedFile, NativeFile]]
+) -> Iterator[DataFrame]:
+    """Yield frames of the inserted rows, and of the deleted ones."""
+    for is_delete in (False, True):
+        wanted = [one for one in located if one.is_delete == is_delete and scans.wants(one)]
+        marks = {one.changed.file.data_file_id: one for one in wanted}
+        for group in groups_of([fit[i][1] for i in marks]):
+            marked = [_marked(file, marks[file.file.data_file_id]) for file in group.files]
+            yield scans.scan(group, marked, is_delete=is_delete)
+
+
+def _marked(file: NativeFile, found: LocatedChanges) -> MarkedRows:
+    updates = found.are_updates if found.are_updates.any() else None
+    return MarkedRows(file, found.positions, found.snapshots, updates)

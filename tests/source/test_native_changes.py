@@ -1,0 +1,104 @@
+"""Changes by Spark's own scan: the same columns and rows as `Lake.changes`, in every range of every history."""
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from ducklake_core import Lake
+from ducklake_core.model import Column
+from ducklake_sources import changes_scan, native_changes
+from tests.fixtures.catalogs import Catalog
+from tests.fixtures.oracle import Oracle
+from tests.fixtures.pairs import texts_of
+from tests.fixtures.spark_reads import texts_by_spark
+from tests.fixtures.values import column_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+ONLY_SQLITE = pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+CHANGE = (
+    column_of("varchar", "_change_type"),
+    column_of("int64", "_commit_version"),
+    column_of("timestamptz", "_commit_timestamp"),
+    column_of("int64", "_rowid"),
+)
+
+
+class Readers:
+    """Counts what was left to our own reader."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.parts = 0
+        self._real = changes_scan._by_our_reader  # counted here
+        monkeypatch.setattr(changes_scan, "_by_our_reader", self._count)
+
+    def _count(self, spark: SparkSession, partitions: list[object], schema: object) -> DataFrame:
+        self.parts += len(partitions)
+        return self._real(spark, partitions, schema)  # type: ignore[arg-type] # as they came
+
+
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
+    return Readers(monkeypatch)
+
+
+def check(spark: SparkSession, catalog: Catalog, lake: Lake, start: int, end: int, *, net: bool = False) -> int:
+    """Check a range of the table `t`; return how many changes it has."""
+    expected = lake.changes("t", start, end, net=net)
+    found = native_changes(spark, catalog.url, "t", start, end, net=net)
+    columns: tuple[Column, ...] = (*lake.table("t", end).version.columns, *CHANGE)
+    assert found.columns == expected.column_names
+    assert texts_by_spark(found, columns) == sorted(texts_of(expected, columns), key=repr), (start, end, net)
+    return int(expected.num_rows)
+
+
+def check_all(spark: SparkSession, catalog: Catalog, lake: Lake) -> Counter[bool]:
+    first = lake.table("t").version.begin_snapshot
+    there = [s.snapshot_id for s in lake.snapshots() if s.snapshot_id >= first]
+    spans = list(combinations(there, 2))
+    return Counter(bool(check(spark, catalog, lake, a + 1, b, net=net)) for net in (False, True) for a, b in spans)
+
+
+def test_every_range_of_a_life_has_the_same_changes(
+    spark: SparkSession, lived_lake: Lake, catalog: Catalog, readers: Readers
+) -> None:
+    first = lived_lake.table("t").version.begin_snapshot
+    last = lived_lake.snapshots()[-1].snapshot_id
+    spans = [(a, b) for a in range(first, last, 3) for b in range(a, last + 1, 4)]
+
+    sizes = [check(spark, catalog, lived_lake, a, b, net=net) for net in (False, True) for a, b in spans]
+
+    assert sum(sizes) > 10_000
+    assert readers.parts  # of columns with defaults
+
+
+HARD = (
+    "CREATE TABLE t (i BIGINT, s VARCHAR)",
+    "INSERT INTO t SELECT i, 'a' FROM range(9000) r(i)",  # three chunks
+    "INSERT INTO t VALUES (-1, 'in'), (-2, 'in')",
+    "UPDATE t SET s = 'b' WHERE i % 7 = 0 OR i = -1",
+    "BEGIN; INSERT INTO t SELECT i + 10000, 'c' FROM range(50) r(i); DELETE FROM t WHERE i >= 10040; COMMIT",
+    "UPDATE t SET s = 'd' WHERE i % 1000 = 0",
+    "DELETE FROM t WHERE i IN (1, 2, 4095, 4096, 8999, -2)",
+    "BEGIN; INSERT INTO t VALUES (77777, 'x'); UPDATE t SET s = 'y' WHERE i = 77777; COMMIT",
+    "CALL ducklake_flush_inlined_data('lake')",
+    "CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)",
+    "CALL ducklake_merge_adjacent_files('lake')",
+    "DELETE FROM t WHERE i < 5000",
+    "DELETE FROM t",
+)
+
+
+def test_hard_histories_have_the_same_changes(
+    spark: SparkSession, oracle: Oracle, catalog: Catalog, readers: Readers
+) -> None:
+    oracle.attach(catalog.attach, data_path=catalog.data_path, data_inlining_row_limit=10)
+    for statement in HARD:
+        oracle.execute(statement)
+    oracle.detach()
+    with Lake.open(catalog.url) as lake:
+        found = check_all(spark, catalog, lake)
+
+    assert found[True] > 50
+    assert not readers.parts
