@@ -6,6 +6,7 @@ The query's source emits a range of snapshots for each trigger; the function get
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +51,11 @@ class RangeBatches:
             self._function(self.frame(ranges.sparkSession, start, end), batch_id)
 
     def frame(self, spark: SparkSession, start: str, end: str) -> DataFrame:
-        """Return the changes between two offsets."""
-        if self._query is None:
-            self._query = FeedQuery(self._options, None)
+        """Return the changes between two offsets. No connection is kept: nobody tells us when the query ends."""
+        query = self._query = self._query or FeedQuery(self._options, None)
         kinds = self._options.change_types if self._options.read_change_feed else None
-        columns, task = self._query.range_task(*parse_range(start, end))
+        with closing(query):
+            columns, task = query.range_task(*parse_range(start, end))
         if task is None:
             return spark.createDataFrame([], feed_schema(columns, with_changes=kinds is not None))
-        return changes_frame(spark, self._query.storage, task, kinds)
+        return changes_frame(spark, query.storage, task, kinds)

@@ -96,13 +96,17 @@ class FeedQuery:
         """Note that a batch was processed."""
         self._consumer.record(end)
 
+    def close(self) -> None:
+        """Close connections; the query can be asked again all the same."""
+        self._source.close()
+
     def stop(self) -> None:
         """End. A query that was told an end, but planned nothing, had read up to there: see `_without_start`."""
         try:
             if self._reported_end is not None and self._position is None:
                 record_next_columns(self._source, self._columns, self._reported_end)
         finally:
-            self._source.close()
+            self.close()
 
     # ---- where to begin
 
