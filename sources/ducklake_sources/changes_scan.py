@@ -8,7 +8,7 @@ would not read just as we do are left to our own reader, on executors. All of it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 
@@ -26,9 +26,10 @@ from ducklake_core.feed.sharing import share_out
 from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import SnapshotSpan
-from ducklake_sources.native_files import FileGroup, NativeFile, groups_of, read_footers, unfit_columns, unnamed
+from ducklake_core.plan.definition import find_column
+from ducklake_sources.native_files import NativeFile, groups_of, read_footers, unfit_columns, unnamed
 from ducklake_sources.partitions import CHANGE_COLUMNS, FeedPartition, feed_schema, read_partition, spark_rows
-from ducklake_sources.row_marks import IS_UPDATE, ROW_ID, VERSION, MarkedRows, join_marks, named_columns, scan_files
+from ducklake_sources.row_marks import CHANGE_TYPE, ROW_ID, VERSION, MarkedRows, join_marks, named_columns, scan_files
 from ducklake_sources.spark_schema import demanded_schema, spark_schema
 
 _THREADS = 8  # that read delete files, row ids and snapshots of files
@@ -54,14 +55,15 @@ def native_changes(  # noqa: PLR0913 # each is a choice that users make, by name
     Files are read by Spark's own scan wherever it gives the same rows. Raises SnapshotsExpired when some of it is gone.
     """
     with Lake.open(catalog, metadata_schema=metadataSchema, storage=storage) as lake:
-        last = lake.table(table, at=end)
-        feed, shown = lake.feed(table, at=end), last.projection(columns)
+        feed = lake.feed(table, at=end)
+        version = feed.table
+        shown = version.columns if columns is None else tuple(find_column(version, [name]) for name in columns)
         schema = feed_schema(shown, with_changes=True)
-        span = SnapshotSpan(feed.before(start), last.snapshot.snapshot_id)
+        span = SnapshotSpan(feed.before(start), feed.seen_at.snapshot_id)
         if span.start >= span.end:
             return spark.createDataFrame([], schema)
         mode = FeedMode.NET if net else FeedMode.CHANGES
-        task = feed.list_changes(FeedRequest(last.version, shown, span, mode)).task
+        task = feed.list_changes(FeedRequest(version, shown, span, mode)).task
         return changes_frame(spark, lake.storage, task, ALL_KINDS)
 
 
@@ -72,7 +74,7 @@ def changes_frame(
     fit = _fit_files(storage, task)
     located = locate_changes(storage, task, [changed for changed, _ in fit.values()], threads=_THREADS)
     schema = feed_schema(task.columns, with_changes=kinds is not None)
-    frames = list(_scans(_Scans(spark, task, kinds), located.files, fit))
+    frames = list(_scans(spark, task, located.files, fit, kinds))
     inlined = list(spark_rows(located.inlined, task.columns, kinds))
     parts = list(_left_to_us(task, set(fit)))
     if inlined or not (frames or parts):
@@ -147,59 +149,53 @@ def _by_our_reader(spark: SparkSession, partitions: Sequence[FeedPartition], sch
 # --------------------------------------------------------------------------------------------- reading
 
 
-@dataclass(frozen=True, slots=True)
-class _Scans:
-    """What all scans of a task have in common."""
-
-    spark: SparkSession
-    task: ChangeTask
-    kinds: frozenset[ChangeType] | None
-
-    def wants(self, changes: LocatedChanges) -> bool:
-        kinds = {ChangeType.insert} if self.kinds is None else self.kinds
-        own = (ChangeType.delete, ChangeType.update_preimage) if changes.is_delete else _INSERTED
-        return any(kind in kinds for kind in own)
-
-    def scan(self, group: FileGroup, marked: Sequence[MarkedRows], *, is_delete: bool) -> DataFrame:
-        """Return the marked rows of files as the feed has them."""
-        schema = spark_schema(self.task.columns)
-        scan = scan_files(self.spark, group, schema, with_row_ids=True)
-        rows = join_marks(self.spark, scan, group, marked, "inner")
-        if self.kinds is None:
-            return rows.select(named_columns(schema))
-        one, half = ("delete", "update_preimage") if is_delete else ("insert", "update_postimage")
-        change = [f"if({IS_UPDATE}, '{half}', '{one}')", VERSION, self._time(), ROW_ID]
-        own = [F.expr(text).alias(field.name) for text, field in zip(change, CHANGE_COLUMNS, strict=True)]
-        found = rows.select([*named_columns(schema), *own])
-        if self.kinds == ALL_KINDS:
-            return found
-        return found.where(F.col(CHANGE_COLUMNS[0].name).isin([kind.name for kind in self.kinds]))
-
-    def _time(self) -> str:
-        """Return the time of a row's snapshot, in SQL: those of all snapshots are in one list, by their distance."""
-        first, last = self.task.times[0][0], self.task.times[-1][0]
-        ticks = dict.fromkeys(range(first, last + 1), 0)
-        times = pa.array([time for _, time in self.task.times], pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        ticks.update(zip((snapshot for snapshot, _ in self.task.times), times.to_pylist(), strict=True))
-        array = f"CAST(split('{','.join(map(str, ticks.values()))}', ',') AS ARRAY<BIGINT>)"
-        return f"timestamp_micros(get({array}, CAST({VERSION} - {first} AS INT)))"
-
-
-_INSERTED = (ChangeType.insert, ChangeType.update_postimage)
-
-
 def _scans(
-    scans: _Scans, located: Sequence[LocatedChanges], fit: Mapping[int, tuple[ChangedFile, NativeFile]]
+    spark: SparkSession,
+    task: ChangeTask,
+    located: Sequence[LocatedChanges],
+    fit: Mapping[int, tuple[ChangedFile, NativeFile]],
+    kinds: frozenset[ChangeType] | None,
 ) -> Iterator[DataFrame]:
-    """Yield frames of the inserted rows, and of the deleted ones."""
-    for is_delete in (False, True):
-        wanted = [one for one in located if one.is_delete == is_delete and scans.wants(one)]
-        marks = {one.changed.file.data_file_id: one for one in wanted}
-        for group in groups_of([fit[i][1] for i in marks]):
-            marked = [_marked(file, marks[file.file.data_file_id]) for file in group.files]
-            yield scans.scan(group, marked, is_delete=is_delete)
+    """Yield frames of rows of files as the feed has them."""
+    marks: dict[int, list[MarkedRows]] = {}
+    for changes in located:
+        if _is_wanted(changes, kinds):
+            file_id = changes.changed.file.data_file_id
+            marks.setdefault(file_id, []).append(_marked(fit[file_id][1], changes))
+    schema = spark_schema(task.columns)
+    change = [f"{sql} AS {field.name}" for sql, field in zip(_change_of(task), CHANGE_COLUMNS, strict=True)]
+    for group in groups_of([fit[file_id][1] for file_id in marks]):
+        marked = [one for file in group.files for one in marks[file.file.data_file_id]]
+        rows = join_marks(spark, scan_files(spark, group, schema, with_row_ids=True), group, marked, "inner")
+        found = rows.selectExpr(*named_columns(schema), *(change if kinds is not None else ()))
+        if kinds is not None and kinds != ALL_KINDS:
+            found = found.where(F.col(CHANGE_COLUMNS[0].name).isin([kind.name for kind in kinds]))
+        yield found
+
+
+def _is_wanted(changes: LocatedChanges, kinds: frozenset[ChangeType] | None) -> bool:
+    if kinds is None:
+        return not changes.is_delete
+    own = (
+        (ChangeType.delete, ChangeType.update_preimage)
+        if changes.is_delete
+        else (ChangeType.insert, ChangeType.update_postimage)
+    )
+    return any(kind in kinds for kind in own)
 
 
 def _marked(file: NativeFile, found: LocatedChanges) -> MarkedRows:
     updates = found.are_updates if found.are_updates.any() else None
-    return MarkedRows(file, found.positions, found.snapshots, updates)
+    return MarkedRows(file, found.positions, found.snapshots, updates, found.is_delete)
+
+
+def _change_of(task: ChangeTask) -> Sequence[str]:
+    """Return what tells of the change of a marked row, as SQL. Times of snapshots are in a list, by their distance."""
+    if not task.times:
+        return (CHANGE_TYPE, VERSION, "timestamp_micros(0)", ROW_ID)
+    first, last = task.times[0][0], task.times[-1][0]
+    times = pa.array([time for _, time in task.times], pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+    ticks = dict.fromkeys(range(first, last + 1), 0)
+    ticks.update(zip((snapshot for snapshot, _ in task.times), times, strict=True))
+    array = f"CAST(split('{','.join(map(str, ticks.values()))}', ',') AS ARRAY<BIGINT>)"
+    return (CHANGE_TYPE, VERSION, f"timestamp_micros(get({array}, CAST({VERSION} - {first} AS INT)))", ROW_ID)

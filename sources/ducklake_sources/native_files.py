@@ -25,6 +25,7 @@ _UNFIT = frozenset(
 )
 FOOTER_READERS = 16
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_WORTH_A_SCAN = 2_000_000  # rows
 _GLOB_CHARACTERS = frozenset("*?[]{}\\")
 
 
@@ -126,7 +127,7 @@ def _has_row_ids(fields: Sequence[pa.Field]) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files that call the columns the same, and that are known by their sizes alone, or by their names."""
+    """Files for one scan, which call the columns the same. A row's file is known by its size alone, or by its name."""
 
     names: tuple[str | None, ...]
     files: tuple[NativeFile, ...]
@@ -134,28 +135,36 @@ class FileGroup:
 
 
 def groups_of(files: Sequence[NativeFile], *, by_place: bool = True) -> Iterator[FileGroup]:
-    """Yield files in groups, each for one scan.
+    """Yield files in groups, each for one scan. A size is found faster than a name, but each scan costs something.
 
-    For those who ask a scan for places, the files of a group are told apart by their sizes; of several of one size, all
-    but the first are in a group of their own, and told apart by their names.
+    `by_place` False: nobody asks for the files of rows.
     """
-    by_names: dict[tuple[str | None, ...], list[NativeFile]] = {}
-    for file in files:
-        by_names.setdefault(file.names, []).append(file)
-    for names, found in by_names.items():
-        if not by_place:
+    for names, found in _by_names(files).items():
+        alike = _alike(found) if by_place else set()
+        if not alike:
+            yield FileGroup(names, tuple(found), has_sizes=True)
+        elif sum(file.rows for file in found) < _WORTH_A_SCAN and all(file.has_plain_name for file in found):
             yield FileGroup(names, tuple(found), has_sizes=False)
-            continue
-        by_size = {file.size_bytes: file for file in reversed(found)}
-        first = [file for file in found if by_size[file.size_bytes] is file]
-        rest = [file for file in found if by_size[file.size_bytes] is not file]
-        yield FileGroup(names, tuple(first), has_sizes=True)
-        if rest:
-            yield FileGroup(names, tuple(rest), has_sizes=False)
+        else:
+            others = tuple(file for file in found if file.size_bytes not in alike)
+            yield FileGroup(names, tuple(file for file in found if file.size_bytes in alike), has_sizes=False)
+            yield from (FileGroup(names, some, has_sizes=True) for some in (others,) if some)
 
 
 def unnamed(files: Sequence[NativeFile]) -> Iterator[NativeFile]:
     """Yield the files that a scan of all would know neither by size nor by name."""
-    for group in groups_of(files):
-        names = Counter(file.name for file in group.files)
-        yield from (f for f in group.files if not group.has_sizes and not (names[f.name] == 1 and f.has_plain_name))
+    for found in _by_names(files).values():
+        alike, names = _alike(found), Counter(file.name for file in found)
+        yield from (f for f in found if f.size_bytes in alike and not (names[f.name] == 1 and f.has_plain_name))
+
+
+def _by_names(files: Sequence[NativeFile]) -> dict[tuple[str | None, ...], list[NativeFile]]:
+    found: dict[tuple[str | None, ...], list[NativeFile]] = {}
+    for file in files:
+        found.setdefault(file.names, []).append(file)
+    return found
+
+
+def _alike(files: Sequence[NativeFile]) -> set[int]:
+    """Return the sizes that several files have."""
+    return {size for size, count in Counter(file.size_bytes for file in files).items() if count > 1}

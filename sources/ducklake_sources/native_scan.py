@@ -97,13 +97,13 @@ def _scans(
     """Yield frames for the files that call the columns the same: of those without deleted rows, and of the others."""
     schema = spark_schema(columns)
     for group in groups_of([one for one in files if not _has_deletes(one.file)], by_place=False):
-        yield scan_files(spark, group, schema).select(named_columns(schema))
+        yield scan_files(spark, group, schema).selectExpr(*named_columns(schema))
     for group in groups_of([one for one in files if _has_deletes(one.file)]):
         deleted = _deleted(storage, group.files, snapshot)
         scan = scan_files(spark, group, schema)
         if deleted:
             scan = join_marks(spark, scan, group, deleted, "left_anti")
-        yield scan.select(named_columns(schema))
+        yield scan.selectExpr(*named_columns(schema))
 
 
 def _deleted(storage: Storage, files: Sequence[NativeFile], snapshot: SnapshotId) -> list[MarkedRows]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
@@ -29,25 +28,29 @@ _WORD = f"CAST(shiftright(row, 6) & {_WORDS - 1} AS INT)"
 _BIT = "CAST(row & 63 AS INT)"
 _KEY = f"file * {_CHUNKS_PER_SIZE} + shiftright(row, {_CHUNK_BITS})"
 
-# Of a marked row, after the join: whether it is, its snapshot, and whether it is half of an update.
+# Of a row and marks of its chunk, after the join: whether it is marked, its snapshot, and what has happened to it.
 IS_TOLD = f"told IS NULL OR getbit(get(told, {_WORD}), {_BIT}) = 1"
 _RANK = f"get(ranks, {_WORD}) + bit_count(get(told, {_WORD}) & ~shiftleft(-1L, {_BIT}))"
 VERSION = f"coalesce(version, get(versions, {_RANK}))"
-IS_UPDATE = f"coalesce(getbit(get(updated, {_WORD}), {_BIT}) = 1, false)"
+_IS_UPDATE = f"coalesce(getbit(get(updated, {_WORD}), {_BIT}) = 1, false)"
+CHANGE_TYPE = (
+    f"if(is_delete, if({_IS_UPDATE}, 'update_preimage', 'delete'), if({_IS_UPDATE}, 'update_postimage', 'insert'))"
+)
 ROW_ID = "coalesce(row_id, row_id_start + row)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarkedRows:
-    """Rows of a file at sorted positions, and which snapshot did something to each. `are_updates` None: none is.
+    """Rows of a file at sorted positions that were inserted, or deleted, and which snapshot did it to each.
 
-    `positions` None: all rows, and there is one snapshot for all.
+    `positions` None: all rows, and there is one snapshot for all. `are_updates` None: none is half of an update.
     """
 
     file: NativeFile
     positions: np.ndarray | None
     snapshots: np.ndarray
     are_updates: np.ndarray | None = None
+    is_delete: bool = False
 
 
 def scan_files(spark: SparkSession, group: FileGroup, schema: T.StructType, *, with_row_ids: bool = False) -> DataFrame:
@@ -62,12 +65,12 @@ def scan_files(spark: SparkSession, group: FileGroup, schema: T.StructType, *, w
     present += [T.StructField(ROW_ID_NAME, T.LongType())] if has_row_ids else []
     paths = (hadoop_storage(file.file.path) for file in group.files)
     scan = spark.read.options(**_OPTIONS).schema(T.StructType(present)).parquet(*paths)
-    columns = [_picked(name, field.dataType).alias(f"c{i}") for i, (name, field) in enumerate(named)]
-    place = F.col(f"{METADATA}.file_size" if group.has_sizes else f"{METADATA}.file_name")
-    columns += [place.alias("file"), F.col(f"{METADATA}.row_index").alias("row")]
+    columns = [f"{_picked(name, field.dataType)} AS c{i}" for i, (name, field) in enumerate(named)]
+    place = "file_size" if group.has_sizes else "file_name"
+    columns += [f"{METADATA}.{place} AS file", f"{METADATA}.row_index AS row"]
     if with_row_ids:
-        columns.append(_picked(ROW_ID_NAME if has_row_ids else None, T.LongType()).alias("row_id"))
-    return scan.select(columns)
+        columns.append(f"{_picked(ROW_ID_NAME if has_row_ids else None, T.LongType())} AS row_id")
+    return scan.selectExpr(*columns)
 
 
 def join_marks(
@@ -75,20 +78,35 @@ def join_marks(
 ) -> DataFrame:
     """Join rows of a group's scan with the marks on them: `inner` for those that are marked, `left_anti` for others."""
     marks = spark.createDataFrame(_mark_table(marked, has_sizes=group.has_sizes))
-    if group.has_sizes:
-        is_place = F.expr(f"key = {_KEY}")
-    else:
-        is_place = F.expr(f"file_name = file AND chunk = shiftright(row, {_CHUNK_BITS})")
-    return scan.join(F.broadcast(marks), is_place & F.expr(IS_TOLD), how)
+    is_place = f"file_name = file AND chunk = shiftright(row, {_CHUNK_BITS})"
+    is_place = f"key = {_KEY}" if group.has_sizes else is_place
+    return scan.join(F.broadcast(marks), F.expr(f"{is_place} AND ({IS_TOLD})"), how)
 
 
-def named_columns(schema: T.StructType) -> list[SparkColumn]:
-    """Return the columns of a scan by the names that they have in the table."""
-    return [F.col(f"c{i}").alias(field.name) for i, field in enumerate(schema.fields)]
+def named_columns(schema: T.StructType) -> list[str]:
+    """Return the columns of a scan by the names that they have in the table, as SQL."""
+    return [f"c{i} AS {_quoted(field.name)}" for i, field in enumerate(schema.fields)]
 
 
-def _picked(name: str | None, type_: T.DataType) -> SparkColumn:
-    return F.lit(None).cast(type_) if name is None else F.col("`{}`".format(name.replace("`", "``")))
+def _picked(name: str | None, type_: T.DataType) -> str:
+    return f"CAST(NULL AS {_sql_type(type_)})" if name is None else _quoted(name)
+
+
+def _sql_type(type_: T.DataType) -> str:
+    """Return a type as SQL has it: as `simpleString` does, but for names of fields, which may be any."""
+    match type_:
+        case T.StructType(fields=fields):
+            return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_sql_type(field.dataType)}' for field in fields)}>"
+        case T.ArrayType(elementType=element):
+            return f"ARRAY<{_sql_type(element)}>"
+        case T.MapType(keyType=key, valueType=value):
+            return f"MAP<{_sql_type(key)}, {_sql_type(value)}>"
+        case _:
+            return type_.simpleString()
+
+
+def _quoted(name: str) -> str:
+    return "`{}`".format(name.replace("`", "``"))
 
 
 # --------------------------------------------------------------------------------------------- the marks
@@ -99,13 +117,14 @@ def _mark_table(marked: Sequence[MarkedRows], *, has_sizes: bool) -> pa.Table:
 
 
 def _with_place(marked: MarkedRows, marks: pa.Table, *, has_sizes: bool) -> pa.Table:
-    """Add by what a scan knows the file and the chunk, and where the file's row ids begin."""
+    """Add by what a scan knows the file and the chunk, and what is the same for the whole file."""
     file, rows = marked.file, marks.num_rows
     if has_sizes:
         chunks = marks.column("chunk").to_numpy() + file.size_bytes * _CHUNKS_PER_SIZE
         marks = marks.set_column(0, "key", pa.array(chunks, pa.int64()))
     else:
         marks = marks.append_column("file_name", pa.repeat(file.name, rows))
+    marks = marks.append_column("is_delete", pa.repeat(marked.is_delete, rows))
     start = file.file.row_id_start
     return marks.append_column("row_id_start", pa.repeat(pa.scalar(start, pa.int64()), rows))
 
