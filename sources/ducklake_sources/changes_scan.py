@@ -27,7 +27,14 @@ from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedCh
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import SnapshotSpan
 from ducklake_core.plan.definition import find_column
-from ducklake_sources.native_files import NativeFile, groups_of, read_footers, unfit_columns, unnamed
+from ducklake_sources.native_files import (
+    NativeFile,
+    groups_of,
+    may_overflow,
+    read_footers,
+    unfit_columns,
+    unnamed,
+)
 from ducklake_sources.partitions import CHANGE_COLUMNS, FeedPartition, feed_schema, read_partition, spark_rows
 from ducklake_sources.row_marks import CHANGE_TYPE, ROW_ID, VERSION, MarkedRows, join_marks, named_columns, scan_files
 from ducklake_sources.spark_schema import demanded_schema, spark_schema
@@ -90,7 +97,7 @@ def changes_frame(
 
 def _fit_files(storage: Storage, task: ChangeTask) -> dict[int, tuple[ChangedFile, NativeFile]]:
     """Return the files of a task that Spark reads, by their ids."""
-    if any(unfit_columns(task.columns)) or not task.columns:
+    if any(unfit_columns(task.columns)) or may_overflow(task.columns) or not task.columns:
         return {}
     chosen = task.files if sum(map(_marked_rows, task.files)) <= _MAX_MARKED_ROWS else ()
     chosen = chosen or tuple(changed for changed in task.files if snapshot_of_all(changed, task) is not None)

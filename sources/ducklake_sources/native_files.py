@@ -60,6 +60,11 @@ def unfit_columns(columns: Sequence[Column]) -> Iterator[str]:
             yield f"column '{column.name}' has the name of Spark's own"
 
 
+def may_overflow(columns: Sequence[Column]) -> bool:
+    """Tell whether Spark's scan fails where a time is infinite: it multiplies milliseconds."""
+    return any(node.type == "timestamp_ms" for column in columns for node in column.walk())
+
+
 def unfit_file(file: DataFile) -> Iterator[str]:
     """Yield why Spark's scan would not read a file just as we do, as far as the catalog tells."""
     if file.mapping is not None:
