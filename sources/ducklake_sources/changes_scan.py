@@ -1,8 +1,8 @@
-"""Changes by Spark's own Parquet scan: rows of files never pass through Python. Runs on the driver.
+"""Changes by Spark's own Parquet scan, without Python on executors. Runs on the driver.
 
 The driver finds out which rows of which files have which events, as our own reader does (`feed/located`), and marks
-them; Spark reads the files and keeps the marked rows. Inlined rows come from the driver. Files that Spark's reader
-would not read just as we do are left to our own reader, on executors. All of it is one DataFrame.
+them; Spark reads the files and keeps the marked rows. Inlined rows come from the driver, as do all changes when they
+are few. Files that Spark's reader would not read just as we do are left to our own reader, on executors.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ducklake_core.feed.change_types import ChangeType
 from ducklake_core.feed.events import snapshot_of_all
 from ducklake_core.feed.listing import FeedRequest
 from ducklake_core.feed.located import LocatedChanges, locate_changes
+from ducklake_core.feed.rows import read_changes
 from ducklake_core.feed.sharing import share_out
 from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedChanges
 from ducklake_core.files.storage import Storage
@@ -42,6 +43,7 @@ from ducklake_sources.spark_schema import demanded_schema, spark_schema
 _THREADS = 8  # that read delete files, row ids and snapshots of files
 # The driver holds some 25 bytes for each row that it marks one by one; more of them are left to our own reader.
 _MAX_MARKED_ROWS = 16_000_000
+_FEW_ROWS, _FEW_BYTES = 500_000, 32 * 2**20  # of changes, of Parquet: so much the driver itself reads
 ALL_KINDS = frozenset(ChangeType)
 
 
@@ -78,21 +80,34 @@ def changes_frame(
     spark: SparkSession, storage: Storage, task: ChangeTask, kinds: frozenset[ChangeType] | None
 ) -> DataFrame:
     """Return the changes of a task that has everything, some kinds of them; None: inserted rows alone, as rows."""
+    schema = feed_schema(task.columns, with_changes=kinds is not None)
+    if _are_few(task):
+        return _local(spark, spark_rows(read_changes(storage, task, threads=_THREADS), task.columns, kinds), schema)
     fit = _fit_files(storage, task)
     located = locate_changes(storage, task, [changed for changed, _ in fit.values()], threads=_THREADS)
-    schema = feed_schema(task.columns, with_changes=kinds is not None)
     frames = list(_scans(spark, task, located.files, fit, kinds))
     inlined = list(spark_rows(located.inlined, task.columns, kinds))
     parts = list(_left_to_us(task, set(fit)))
     if inlined or not (frames or parts):
-        rows = pa.Table.from_batches(inlined, demanded_schema(schema))
-        frames.append(spark.createDataFrame(rows, schema))
+        frames.append(_local(spark, inlined, schema))
     if parts:
         frames.append(_by_our_reader(spark, [FeedPartition(storage, part, kinds) for part in parts], schema))
     return reduce(DataFrame.union, frames)
 
 
 # ------------------------------------------------------------------------------------- who reads what
+
+
+def _are_few(task: ChangeTask) -> bool:
+    """Tell whether the driver reads all changes sooner than Spark has planned a scan; then it needs no footers."""
+    rows = sum(map(_marked_rows, task.files)) + sum(part.rows for part in task.inlined)
+    size_bytes = sum(_marked_rows(c) / max(1, c.file.record_count) * c.file.file_size_bytes for c in task.files)
+    travels = all(isinstance(part, InlinedChanges) for part in task.inlined)
+    return travels and rows <= _FEW_ROWS and size_bytes <= _FEW_BYTES
+
+
+def _local(spark: SparkSession, rows: Iterable[pa.RecordBatch], schema: T.StructType) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_batches(rows, demanded_schema(schema)), schema)
 
 
 def _fit_files(storage: Storage, task: ChangeTask) -> dict[int, tuple[ChangedFile, NativeFile]]:

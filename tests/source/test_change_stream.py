@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput
 from ducklake_sinks import DuckLakeSink
-from ducklake_sources import stream_changes
+from ducklake_sources import changes_scan, stream_changes
 from tests.fixtures.catalogs import Catalog
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -62,7 +62,9 @@ def add(lake: Lake, *numbers: int) -> None:
     lake.append("t", pa.table({"i": list(numbers), "s": ["a"] * len(numbers)}))
 
 
-def test_runs_go_on_where_the_last_one_ended(runs: Runs, lake: Lake) -> None:
+@pytest.mark.parametrize("few", [-1, 1000])
+def test_runs_go_on_where_the_last_one_ended(runs: Runs, lake: Lake, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(changes_scan, "_FEW_ROWS", few)  # by Spark's scan, or by the driver
     add(lake, *range(10))
     add(lake, 10, 11)
     lake.delete("t", "i = 3")
