@@ -1,9 +1,8 @@
 """What `format("ducklake")` costs beside Spark's own scan of the same files: `python -m benchmarks.read --help`.
 
 All contenders take turns in one Spark session, so what else the machine does hits all of them. Each reads all rows of
-ten columns into Spark's `noop` sink, then sums five columns; then the same with a tenth of the rows deleted, where
-the rival of our reader is Spark's scan with an anti-join against the deleted positions, as `native_table` makes it.
-No time is asserted; README.md has some.
+ten columns into Spark's `noop` sink, then sums five columns; then the same with a tenth of the rows deleted, of which
+Spark's own scan knows nothing. No time is asserted; README.md has some.
 """
 
 from __future__ import annotations

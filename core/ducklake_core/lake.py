@@ -249,13 +249,13 @@ class Lake(DefinitionCommits, LakeAddedFiles, LakeKeyedChanges, LakeReplacements
         self.recorder.record(FeedRead(name, before, last.snapshot.snapshot_id, rows.num_rows, seconds))
         return rows
 
-    def feed(self, table: str) -> TableFeed:
-        """Return the change feed of a table that is there now, for those who follow it from snapshot to snapshot.
+    def feed(self, table: str, at: int | datetime | None = None) -> TableFeed:
+        """Return the change feed of a table that is there now (or `at` a snapshot), for those who follow its snapshots.
 
         It tells the snapshots and columns of the table, and lists changes as tasks that other processes read. From here
         on the table is known by its id: a rename changes nothing. `changes` reads a range at once.
         """
-        return self._feed_of(self.table(table))
+        return self._feed_of(self.table(table, at=at))
 
     def _feed_of(self, table: Table) -> TableFeed:
         return TableFeed(self.database, self.storage, self.data_path, table.version, table.snapshot)

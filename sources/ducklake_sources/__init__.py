@@ -1,4 +1,4 @@
-"""Read DuckLake tables in Spark: `spark.read.format("ducklake")`, which Spark finds by itself, and what is beside."""
+"""Read DuckLake tables in Spark: by `format("ducklake")`, which Spark finds by itself, by its own scan, and more."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ducklake_sources.change_stream import stream_changes
+    from ducklake_sources.changes_scan import native_changes
     from ducklake_sources.lake_frames import RegisteredViews, register_views
     from ducklake_sources.lake_table import DuckLakeTable
     from ducklake_sources.native_scan import native_table
 
     __version__: str
 
-__all__ = ["DuckLakeTable", "RegisteredViews", "native_table", "register_views"]
-
-_MODULES = {"DuckLakeTable": "lake_table", "native_table": "native_scan"}
+_MODULES = {
+    "DuckLakeTable": "lake_table",
+    "RegisteredViews": "lake_frames",
+    "native_changes": "changes_scan",
+    "native_table": "native_scan",
+    "register_views": "lake_frames",
+    "stream_changes": "change_stream",
+}
+__all__ = ["DuckLakeTable", "RegisteredViews", "native_changes", "native_table", "register_views", "stream_changes"]
 
 
 def __getattr__(name: str) -> Any:  # Any: fixed by Python
@@ -25,4 +33,4 @@ def __getattr__(name: str) -> Any:  # Any: fixed by Python
         return package_version()
     if name not in __all__:
         raise AttributeError(name)
-    return getattr(import_module(f"ducklake_sources.{_MODULES.get(name, 'lake_frames')}"), name)
+    return getattr(import_module(f"ducklake_sources.{_MODULES[name]}"), name)

@@ -19,7 +19,8 @@ from ducklake_core.feed.history import History, TableSnapshot, find_gap, gap_err
 from ducklake_core.feed.listing import FeedRequest, ListedChanges
 from ducklake_core.feed.sharing import share_out
 from ducklake_core.feed.task import ChangeTask, FeedMode
-from ducklake_core.model import Snapshot, SnapshotId, SnapshotSpan
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column, Snapshot, SnapshotId, SnapshotSpan
 from ducklake_sources.admission import (
     Limits,
     admit,
@@ -34,6 +35,7 @@ from ducklake_sources.feed_schema import (
     FeedColumns,
     check_columns_of_start,
     check_schema,
+    columns_as_of,
     columns_changed_error,
     feed_columns,
     last_before_change,
@@ -44,6 +46,7 @@ from ducklake_sources.offsets import FeedOffset, in_utc
 from ducklake_sources.option_values import Start
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import FeedPartition, feed_schema
+from ducklake_sources.ranges import RangePartition
 from ducklake_sources.source_feed import SourceFeed, log_loss
 from ducklake_sources.spark_versions import HAS_LIMITS
 
@@ -58,7 +61,7 @@ _NO_SNAPSHOT = SnapshotId(-1)
 class FeedQuery:
     """One query, from its first offset to its stop."""
 
-    def __init__(self, options: SourceOptions, schema: T.StructType, clock: Now = utc_now) -> None:
+    def __init__(self, options: SourceOptions, schema: T.StructType | None, clock: Now = utc_now) -> None:
         self._options = options
         self._source = SourceFeed(options)
         with ExitStack() as on_error:
@@ -74,11 +77,16 @@ class FeedQuery:
         self._advanced_at = clock()
         self._idle_through = _NO_SNAPSHOT  # no snapshot after the position up to this one has changed the table
 
-    def _checked_columns(self, schema: T.StructType) -> FeedColumns:
+    def _checked_columns(self, schema: T.StructType | None) -> FeedColumns:
+        """Return the columns of a query that begins now; None: it emits ranges, whatever the columns are."""
         found = feed_columns(self._source)
         own = feed_schema(found.columns, with_changes=self._options.read_change_feed)
-        check_schema(schema, own, self._name)
+        check_schema(own if schema is None else schema, own, self._name)
         return found
+
+    @property
+    def storage(self) -> Storage:
+        return self._source.lake.storage
 
     @property
     def _name(self) -> str:
@@ -88,13 +96,17 @@ class FeedQuery:
         """Note that a batch was processed."""
         self._consumer.record(end)
 
+    def close(self) -> None:
+        """Close connections; the query can be asked again all the same."""
+        self._source.close()
+
     def stop(self) -> None:
         """End. A query that was told an end, but planned nothing, had read up to there: see `_without_start`."""
         try:
             if self._reported_end is not None and self._position is None:
                 record_next_columns(self._source, self._columns, self._reported_end)
         finally:
-            self._source.close()
+            self.close()
 
     # ---- where to begin
 
@@ -236,15 +248,34 @@ class FeedQuery:
 
     def plan(self, start: FeedOffset, end: FeedOffset) -> list[InputPartition]:
         """Return what executors read between two offsets."""
+        head, last = self._checked_ends(start, end)
+        task = self._task(start, end, head, last)
+        kinds = self._options.change_types if self._options.read_change_feed else None
+        return [] if task is None else [FeedPartition(self.storage, part, kinds) for part in share_out(task)]
+
+    def plan_range(self, start: FeedOffset, end: FeedOffset) -> list[InputPartition]:
+        """Return two offsets as what there is to read; who gets them asks another object for `range_task`."""
+        self._checked_ends(start, end)
+        return [RangePartition.of(start, end)]
+
+    def range_task(self, start: FeedOffset, end: FeedOffset) -> tuple[tuple[Column, ...], ChangeTask | None]:
+        """Return the columns that the query has which said the end, and what changed; None when nothing has."""
+        if end.columns_as_of != self._columns.as_of:
+            self._columns = columns_as_of(self._source, end.columns_as_of)
+        return self._columns.columns, self._task(start, end, *self._checked_ends(start, end))
+
+    def _checked_ends(self, start: FeedOffset, end: FeedOffset) -> tuple[Snapshot, Snapshot | None]:
+        """Return the newest snapshot and the one of the end, None when that has expired; from now on we are there."""
         head, last = self._feed.head_and(end.snapshot_id)
         self._check(start, head)
         self._check_order(start, end)
         self._position, self._advanced_at, self._idle_through = end, self._clock(), _NO_SNAPSHOT
+        return head, last
+
+    def _task(self, start: FeedOffset, end: FeedOffset, head: Snapshot, last: Snapshot | None) -> ChangeTask | None:
         if start.is_pending or (start.snapshot_id == end.snapshot_id and not start.is_initial):
-            return []
-        task = self._state(end, last) if start.is_initial else self._changes(start, end, last or head)
-        kinds = self._options.change_types if self._options.read_change_feed else None
-        return [FeedPartition(self._source.lake.storage, part, kinds) for part in share_out(task)]
+            return None
+        return self._state(end, last) if start.is_initial else self._changes(start, end, last or head)
 
     def _state(self, end: FeedOffset, last: Snapshot | None) -> ChangeTask:
         """Return the table itself. Its snapshot must not expire until it was read: the consumer says so."""

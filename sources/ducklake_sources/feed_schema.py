@@ -68,9 +68,13 @@ def feed_columns(source: SourceFeed) -> FeedColumns:
     Those of the newest snapshot, or of the end of the range; with a schemaTrackingLocation those recorded there, at
     first the ones of where the feed begins.
     """
-    names = source.options.columns
     head, end = source.feed.refresh().snapshot_id, source.end()
-    at = _tracked(source, head if end is None else min(end, head))
+    return columns_as_of(source, _tracked(source, head if end is None else min(end, head)))
+
+
+def columns_as_of(source: SourceFeed, at: SnapshotId) -> FeedColumns:
+    """Return the columns of a query that has those of a snapshot."""
+    names = source.options.columns
     return FeedColumns(_chosen(replace(source.table, columns=source.feed.columns_at(at)), names), at, names is None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from ducklake_core.feed.task import ChangeTask
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
 from ducklake_sources.executor_hint import executor_hint
+from ducklake_sources.ranges import RangePartition
 from ducklake_sources.spark_schema import SparkBatches, spark_schema
 
 CHANGE_COLUMNS = (
@@ -41,6 +42,8 @@ class PartitionReader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition; there is nothing in Spark's own, which it makes when there is nothing to read."""
+        if isinstance(partition, RangePartition):
+            return partition.read()
         return read_partition(partition) if isinstance(partition, FeedPartition) else iter(())
 
 
@@ -53,22 +56,29 @@ def feed_schema(columns: Sequence[Column], *, with_changes: bool) -> T.StructTyp
 
 def read_partition(partition: FeedPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition as Spark demands them; errors name the table."""
-    task, kinds = partition.task, partition.kinds
-    batches = SparkBatches.of(task.columns, () if kinds is None else CHANGE_COLUMNS)
-    wanted = pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
-    is_all = kinds == frozenset(ChangeType)
+    task = partition.task
     try:
-        for record_batch in read_changes(partition.storage, task):
-            rows = record_batch
-            if not is_all:
-                rows = rows.filter(pc.is_in(rows.column(len(task.columns)), wanted))
-            if kinds is None:
-                rows = rows.select(list(range(rows.num_columns - len(CHANGE_FIELDS))))
-            if rows.num_rows:
-                yield batches.convert(rows)
+        yield from spark_rows(read_changes(partition.storage, task), task.columns, partition.kinds)
     except DuckLakeError as error:
         span = f"after snapshot {task.span.start} up to {task.span.end}"
         raise type(error)(
             f"cannot read the changes of table '{task.table}' {span}: {error.message}{executor_hint(error)}",
             **error.facts,
         ) from error
+
+
+def spark_rows(
+    changes: Iterable[pa.RecordBatch], columns: Sequence[Column], kinds: frozenset[ChangeType] | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield changes of some kinds as Spark demands them. `kinds` None: inserted rows, without what tells of it."""
+    batches = SparkBatches.of(columns, () if kinds is None else CHANGE_COLUMNS)
+    wanted = pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
+    is_all = kinds == frozenset(ChangeType)
+    for record_batch in changes:
+        rows = record_batch
+        if not is_all:
+            rows = rows.filter(pc.is_in(rows.column(len(columns)), wanted))
+        if kinds is None:
+            rows = rows.select(list(range(rows.num_columns - len(CHANGE_FIELDS))))
+        if rows.num_rows:
+            yield batches.convert(rows)

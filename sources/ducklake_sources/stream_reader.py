@@ -17,6 +17,7 @@ from ducklake_sources.feed_query import FeedQuery
 from ducklake_sources.offsets import FeedOffset
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.partitions import PartitionReader
+from ducklake_sources.ranges import RANGE_SCHEMA
 from ducklake_sources.spark_versions import AvailableNow, is_unlimited, read_limit
 
 
@@ -28,6 +29,7 @@ class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
         self._schema = schema
         self._clock = clock
         self._query: FeedQuery | None = None
+        self._emits_ranges = schema == RANGE_SCHEMA
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol
         return PartitionReader, ()  # it travels only to executors
@@ -35,7 +37,8 @@ class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
     @property
     def _running(self) -> FeedQuery:
         if self._query is None:
-            self._query = FeedQuery(self._options, self._schema, self._clock)
+            schema = None if self._emits_ranges else self._schema
+            self._query = FeedQuery(self._options, schema, self._clock)
         return self._query
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 # Spark's name; Any: JSON
@@ -61,7 +64,8 @@ class DuckLakeStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignor
         self._running.end_at_head()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:  # Any: JSON
-        return self._running.plan(FeedOffset.parse(start), FeedOffset.parse(end))
+        plan = self._running.plan_range if self._emits_ranges else self._running.plan
+        return plan(FeedOffset.parse(start), FeedOffset.parse(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return PartitionReader().read(partition)

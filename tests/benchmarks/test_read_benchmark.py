@@ -1,9 +1,11 @@
 """The benchmark of reads runs: few rows, so that it cannot rot. How long things take is not asserted."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import read
+from benchmarks import read, spark_feed
 from ducklake_core import Lake
 from tests.fixtures.catalogs import Catalog
 
@@ -31,3 +33,16 @@ def test_contenders_read_the_same(spark: SparkSession, catalog: Catalog) -> None
     counts = {name: make(spark, catalog.url, read.SUMMED).count() for name, make in read.CONTENDERS.items()}
 
     assert set(counts.values()) == {1000}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_changes_are_read_by_all_contenders(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    first = spark_feed.make_changes(catalog.url, catalog.data_path, 15_000, 2)
+    place = spark_feed.Place(catalog.url, first, str(tmp_path))
+
+    found = spark_feed.measure(spark, place, rounds=1)
+
+    assert set(found) == set(spark_feed.CONTENDERS)
+    counts = {spark_feed.changes_by_format(spark, place).count(), spark_feed.changes_natively(spark, place).count()}
+    assert counts == {2 * (2 * 150 + 30)}

@@ -145,7 +145,10 @@ class FeedWalk(Walk):
                 images = Counter((e.snapshot, e.row_id, e.kind) for e in events.elements() if "image" in e.kind)
                 assert max(images.values(), default=1) == 1, where
                 assert feeds.shared_feed_of(self.lake, task, 1 + (a + b) % 5) == events, where
+                assert feeds.located_feed_of(self.lake, task, of_every=1 + (a + b) % 2) == events, where
                 net = feeds.feed_of(self.lake, version, a, b, net=True)
+                net_task = feeds.task_of(self.lake, version, a, b, net=True)
+                assert feeds.located_feed_of(self.lake, net_task, of_every=1 + a % 2) == net, f"net, {where}"
                 assert feeds.net_applied(states[a], net) == states[b], f"net, {where}"
 
     def _check_extension(self, name: str, version: TableVersion, start: int, end: int) -> None:

@@ -11,33 +11,16 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
-from ducklake_core.errors import UnsupportedType
-from ducklake_core.spec.text import from_text
-from ducklake_sources.spark_schema import SparkBatches
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.pairs import quote, rows_by_oracle, texts_of
-from tests.fixtures.spark_reads import read_table, texts_by_spark
-from tests.fixtures.values import SAMPLES, column_of, raw_array
+from tests.fixtures.spark_reads import fill_with_every_type, read_table, texts_by_spark
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ONLY_SQLITE = pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-NESTED = {
-    "list": "int32[]",
-    "odd struct": 'struct("a b" uint8, "q""q" struct(u uuid, t timestamp_ms[]))',
-    "map": "map(varchar, struct(i interval))",
-}
 # What DuckDB cannot write to Parquet, or makes doubles of: times of nanoseconds, infinite seconds, negative intervals.
 NOT_BY_DUCKDB = ("c_time_ns", "c_int128", "c_uint128", "c_timestamp_s", "c_interval", "map")
-NESTED_TEXTS = {
-    "list": ("[1, NULL]", "[]"),
-    "odd struct": (
-        "{'a b': 255, 'q\"q': {'u': 00000000-0000-0000-0000-000000000000, 't': ['1970-01-01 00:00:01', NULL]}}",
-        "{'a b': NULL, 'q\"q': NULL}",
-    ),
-    "map": ("{''={'i': 1 year 2 months -3 days 00:00:00.000001}, k=NULL}", "{}"),
-}
 
 
 @pytest.fixture
@@ -53,33 +36,6 @@ def pushing(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.set(PUSHDOWN, "true")
     yield spark
     spark.conf.unset(PUSHDOWN)
-
-
-def held_by_spark(type_: str) -> pa.Array:
-    """Return the samples of a type that Spark can hold, and a null."""
-    batches = SparkBatches.of([column_of(type_)])
-
-    def is_held(value: object) -> bool:
-        try:
-            batches.convert(pa.record_batch([raw_array([value], type_)], names=["c"]))
-        except UnsupportedType:
-            return False
-        return True
-
-    return raw_array([*filter(is_held, SAMPLES[type_]), None], type_)
-
-
-def fill_with_every_type(lake: Lake) -> None:
-    types = {f"c_{type_}": type_ for type_ in SAMPLES} | NESTED
-    lake.create_table("t", {"id": "int64", **types})
-    arrays = {name: held_by_spark(type_) for name, type_ in types.items() if name not in NESTED}
-    count = max(map(len, arrays.values()))
-    padded = {name: pa.concat_arrays([a, pa.nulls(count - len(a), a.type)]) for name, a in arrays.items()}
-    for column in lake.table("t").version.columns:
-        if column.name in NESTED_TEXTS:
-            texts = NESTED_TEXTS[column.name]
-            padded[column.name] = from_text(pa.array([*texts, *[None] * (count - len(texts))]), column)
-    lake.append("t", pa.table({"id": pa.array(range(count)), **padded}))
 
 
 @pytest.mark.parametrize("stored", ["as by the lake", "flushed", "by DuckDB"])

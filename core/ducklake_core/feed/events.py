@@ -25,7 +25,7 @@ from ducklake_core.files.parquet_reader import (
     iterate_data_file,
 )
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column
+from ducklake_core.model import Column, SnapshotId
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -87,16 +87,37 @@ def events_of(
         yield Events(rows, row_ids, born, is_delete=False).filter(inserted)
 
 
+def snapshot_of_all(changed: ChangedFile, task: ChangeTask) -> SnapshotId | None:
+    """Return the snapshot that all rows of a file are told to be inserted by, when nothing else is told of it.
+
+    None: the rows differ, or may differ. The catalog alone tells it, the file is not read.
+    """
+    file, end = changed.file, task.span.end
+    if changed.inlined_deletes or any(d.begin_snapshot <= end for d in file.delete_files) or _is_over(changed, task):
+        return None
+    if task.mode is FeedMode.STATE:
+        return end if (file.partial_max or file.begin_snapshot) <= end else None
+    is_open = task.needs_counterparts and (task.mode is FeedMode.NET or file.begin_snapshot in task.update_snapshots)
+    if is_open or file.partial_max is not None or not changed.holds_new_rows:
+        return None
+    return file.begin_snapshot if task.tells_of_inserts(file.begin_snapshot) else None
+
+
 def read_file_events(
-    storage: Storage, changed: ChangedFile, task: ChangeTask, columns: tuple[Column, ...]
+    storage: Storage,
+    changed: ChangedFile,
+    task: ChangeTask,
+    columns: tuple[Column, ...],
+    *,
+    with_positions: bool = False,
 ) -> Iterator[Events]:
-    """Yield the events of a file, of its span of it, in the columns asked for."""
+    """Yield the events of a file, of its span of it, in the columns asked for, and behind them POSITIONS if wanted."""
     file, is_partial = changed.file, changed.file.partial_max is not None
     ends = _RowEnds.of(storage, changed, task)
     wanted = _wanted_rows(changed, task, ends)
     if wanted is not None and wanted.is_empty:
         return
-    names = [column.name for column in columns]
+    names = [*(column.name for column in columns), *([POSITIONS] if with_positions else ())]
     is_new = not is_partial and ends.are_none and task.mode is not FeedMode.STATE
     is_new = is_new and task.tells_of_inserts(file.begin_snapshot)
     for record_batch in iterate_data_file(
@@ -148,9 +169,8 @@ class _RowEnds:
     @classmethod
     def of(cls, storage: Storage, changed: ChangedFile, task: ChangeTask) -> Self:
         ended = changed.file.end_snapshot
-        # A rewrite only moves the rows that are left.
-        is_over = ended is not None and ended <= task.span.end and ended not in task.rewrites
-        return cls(*_deletes(storage, changed, task), ended if ended is not None and is_over else _NEVER)
+        of_all = ended if ended is not None and _is_over(changed, task) else _NEVER
+        return cls(*_deletes(storage, changed, task), of_all)
 
     @property
     def are_none(self) -> bool:
@@ -162,6 +182,12 @@ class _RowEnds:
         first, last = np.searchsorted(self.positions, (here[0], here[-1] + 1))
         gone[self.positions[first:last] - here[0]] = self.snapshots[first:last]
         return gone
+
+
+def _is_over(changed: ChangedFile, task: ChangeTask) -> bool:
+    """Tell whether all rows that a file had left were deleted at once; a rewrite only moves them."""
+    ended = changed.file.end_snapshot
+    return ended is not None and ended <= task.span.end and ended not in task.rewrites
 
 
 def _deletes(storage: Storage, changed: ChangedFile, task: ChangeTask) -> tuple[np.ndarray, np.ndarray]:

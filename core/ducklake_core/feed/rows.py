@@ -67,6 +67,17 @@ def read_changes(storage: Storage, task: ChangeTask, *, threads: int = 1) -> Ite
 def _settled(
     storage: Storage, task: ChangeTask, held: Sequence[Events], builder: ChangeBatchBuilder
 ) -> Iterator[pa.RecordBatch]:
+    for events, codes in zip(held, settle(storage, task, held), strict=True):
+        kept = codes >= 0
+        if kept.any():
+            yield builder.record_batch(events.filter(kept), codes[kept])
+
+
+def settle(storage: Storage, task: ChangeTask, held: Sequence[Events]) -> Iterator[np.ndarray]:
+    """Yield the codes of events whose kind depends on others: all that are held, and those of the task's counterparts.
+
+    An event whose code is -1 is not told.
+    """
     if task.mode is not FeedMode.NET:  # the other half of an update is in the same snapshot
         told = frozenset(np.unique(np.concatenate([e.snapshots for e in held])).tolist())
         task = replace(task, counterpart_files=tuple(f for f in task.counterpart_files if f.may_tell_of(told)))
@@ -81,11 +92,8 @@ def _settled(
         codes = is_delete + 2 * find_updates(snapshots, row_ids, is_delete)
     start = 0
     for events in held:
-        own = codes[start : start + len(events.row_ids)]
-        start += len(own)
-        kept = own >= 0
-        if kept.any():
-            yield builder.record_batch(events.filter(kept), own[kept])
+        yield codes[start : start + len(events.row_ids)]
+        start += len(events.row_ids)
 
 
 def _events(
@@ -93,7 +101,7 @@ def _events(
 ) -> Iterator[Events]:
     """Yield the events of the task itself in the columns asked for, or only the row ids of what others read."""
     for inlined in task.counterpart_inlined if counterparts else task.inlined:
-        yield from _inlined_events(inlined, task, columns)
+        yield from inlined_events(inlined, task, columns)
     files = task.counterpart_files if counterparts else task.files
     if threads == 1 or len(files) == 1:
         for changed in files:
@@ -111,7 +119,8 @@ def _all_events(storage: Storage, changed: ChangedFile, task: ChangeTask) -> lis
     return list(read_file_events(storage, changed, task, task.columns))
 
 
-def _inlined_events(inlined: InlinedPart, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
+def inlined_events(inlined: InlinedPart, task: ChangeTask, columns: Sequence[Column]) -> Iterator[Events]:
+    """Yield the events of inlined rows in the columns that the task has, or without any."""
     for rows, row_ids, begins, ends in inlined.decode():
         named = rows.rename_columns([c.name for c in columns]) if columns else rows.select([])
         gone = np.where(ends == 0, np.iinfo(np.int64).max, ends)

@@ -54,6 +54,11 @@ class TableFeed:
 
     # ---- snapshots
 
+    @property
+    def seen_at(self) -> Snapshot:
+        """The snapshot at which the table was last looked at."""
+        return self._known[1]
+
     def head(self) -> Snapshot:
         """Return the newest snapshot."""
         return self._database.ask(reader.read_head)
