@@ -162,6 +162,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"schema": None, "schema_by_topic": {"orders": SCHEMA}, "sink": {"mode": "upsert", "keys": ["id"]}},
         "input.schema_by_topic needs sink.route",
     ),
+    "versions of rows": (
+        {"schema": SCHEMA, "sink": {"mode": "upsert", "keys": ["id"], "sequence_by": "id", "stored_as_scd_type": 2}},
+        "sink.stored_as_scd_type = 2 needs transform.sql",
+    ),
     "its own deletes": (
         {"schema": SCHEMA, "sink": {"mode": "upsert", "keys": ["id"], "apply_as_deletes": "op = 'd'"}},
         "sink.apply_as_deletes needs transform.sql",

@@ -1,5 +1,6 @@
 """Envelopes of Debezium as Avro: a replica has the database's types, in each of Debezium's modes, and new columns."""
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -74,10 +75,18 @@ def source_of(registry: Registry, topic: str) -> Json:
     return {"format": "debezium", "schema": None, "registry": registry.url, "topics": [topic]}
 
 
+@pytest.fixture
+def times_of_day(spark: SparkSession) -> Iterator[None]:
+    """Have Spark take them, as a job's session does."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.timeType.enabled")
+
+
+@pytest.mark.usefixtures("times_of_day")
 def test_replica_has_the_values_of_every_mode_and_follows_new_columns(
     spark: SparkSession, catalog: Catalog, make_writer: MakeWriter, oracle: Oracle, registry: Registry
 ) -> None:
-    spark.conf.set("spark.sql.timeType.enabled", "true")  # as a job's session has it
     topic = registry.new_topic()
     old, new = envelope(), envelope(("note", ["null", "string"]))
     first = registry.register(f"{topic}-value", old)
