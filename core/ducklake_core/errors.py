@@ -8,6 +8,7 @@ Where it runs: everywhere; errors travel from executor to driver.
     │   └── ContentionError         another commit took our snapshot id, more often than the policy allows
     ├── TerminalError               trying again cannot help
     │   ├── InvalidInput            an argument, option, filter or name is wrong
+    │   │   └── UntoldValue         an event leaves out a value, and there is no row that has it
     │   ├── CatalogError            what is at the URL is not a lake we can use
     │   │   ├── NoLakeFound
     │   │   ├── LakeExists
@@ -82,6 +83,13 @@ class TerminalError(DuckLakeError):
 
 class InvalidInput(TerminalError):
     """An argument, option, filter or name is wrong."""
+
+
+class UntoldValue(InvalidInput):
+    """Events of an upsert leave values out that their rows should keep, and the table has no such rows.
+
+    `keys` shows some of these, `columns` are those left out, `rows` the places of all such events in their batch.
+    """
 
 
 class CatalogError(TerminalError):

@@ -19,7 +19,7 @@ from ducklake_core.arrow_input import to_table
 from ducklake_core.catalog.commit import Commit, CommitResult
 from ducklake_core.catalog.session import Session
 from ducklake_core.definitions import Definitions
-from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectNotFound
+from ducklake_core.errors import CatalogLimitExceeded, InvalidInput, ObjectNotFound, UntoldValue
 from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.keyed_changes import TransactionKeyedChanges
@@ -239,7 +239,11 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
     def _all_or_nothing(self) -> Iterator[None]:
         """Have a change of rows as failed until it is whole: some may be ended whose new versions were never added."""
         had_failed, self._has_failed = self._has_failed, True
-        yield  # an interrupt in the middle is half a change, too
+        try:
+            yield  # an interrupt in the middle is half a change, too
+        except UntoldValue:  # raised before any row is changed
+            self._has_failed = had_failed
+            raise
         self._has_failed = had_failed
 
     # ---- definition

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.errors import SchemaMismatch
+from ducklake_core.errors import SchemaMismatch, UntoldValue
 from ducklake_core.model import Column
 from ducklake_core.plan.conform import conform
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_core.upsert.history_columns import START_AT
+from ducklake_core.upsert.untold import untold_values
 from ducklake_sinks.bad_rows import bad_rows, divided
 from ducklake_sinks.change_rules import IS_DELETE, IS_TRUNCATE, ChangeRules
 from ducklake_sinks.dead_letters import RECORD_COLUMN, BadRow
@@ -26,9 +27,17 @@ def fitting_changes(
     placed, nameless = _with_keys(data, table_name, rules)
     check = _Check(columns, table_name, rules)
     good, unfit = divided(placed, check)
-    marks = (IS_DELETE, IS_TRUNCATE)
-    shown = [replace(bad, row={name: v for name, v in bad.row.items() if name not in marks}) for bad in unfit]
-    return good, [*nameless, *shown]
+    return good, [*nameless, *map(_without_marks, unfit)]
+
+
+def told_changes(data: pa.Table, error: UntoldValue) -> tuple[pa.Table, list[BadRow]]:
+    """Return the changes without those that leave out a value of a row which the table does not have, and these."""
+    is_bad = np.zeros(data.num_rows, bool)
+    is_bad[error.rows] = True
+    names = ", ".join(f"'{name}'" for name in error.columns)
+    reason = f"the table has no row with this key, and the change does not tell all of its values: not those of {names}"
+    bad = bad_rows(data.filter(pa.array(is_bad)), [reason] * int(is_bad.sum()))
+    return data.filter(pa.array(~is_bad)), [*map(_without_marks, bad)]
 
 
 class _Check:
@@ -41,6 +50,7 @@ class _Check:
         excepted = {fold(name) for name in rules.except_columns}
         named = {fold(name) for name in (*rules.keys, *rules.sequence_by)}
         self._table_name, self._deletes_all, self._named = table_name, rules.deletes_all, named
+        self._kept_columns = rules.kept_columns
         self._stored = {fold(c.name): _relaxed(c, rules) for c in columns if fold(c.name) not in excepted}
         start = self._stored.get(fold(START_AT))
         if rules.keeps_history and start is not None:  # which gets the sequence, also where the table does not
@@ -51,8 +61,15 @@ class _Check:
         self._conform(part, self._named)
         if not self._deletes_all:
             brings_row = ~_any(part, (IS_DELETE, IS_TRUNCATE))
-            self._conform(part.filter(pa.array(brings_row)), set(self._stored))
+            self._conform_told(part.filter(pa.array(brings_row)))
         return part
+
+    def _conform_told(self, part: pa.Table) -> None:
+        """Look at the values of changes that bring a row; those that a change does not tell are no values."""
+        untold = untold_values(part, self._kept_columns)
+        for name, mask in untold.items():
+            self._conform(part.filter(pa.array(~mask)), {name})
+        self._conform(part, set(self._stored) - set(untold))
 
     def _conform(self, part: pa.Table, wanted: set[str]) -> None:
         names = [name for name in part.column_names if name != RECORD_COLUMN and fold(name) in wanted]
@@ -82,6 +99,10 @@ def _with_keys(data: pa.Table, table_name: str, rules: ChangeRules) -> tuple[pa.
         return data, []
     shown = data.drop_columns([mark for mark in (IS_DELETE, IS_TRUNCATE) if mark in data.column_names])
     return data.filter(pa.array(~is_bad)), bad_rows(shown.filter(pa.array(is_bad)), reasons[is_bad].tolist())
+
+
+def _without_marks(bad: BadRow) -> BadRow:
+    return replace(bad, row={name: v for name, v in bad.row.items() if name not in (IS_DELETE, IS_TRUNCATE)})
 
 
 def _any(data: pa.Table, marks: Sequence[str]) -> np.ndarray:

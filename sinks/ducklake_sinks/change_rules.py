@@ -35,6 +35,7 @@ class ChangeArguments(TypedDict, total=False):
     apply_as_truncates: str | None
     except_columns: str | Sequence[str]
     ignore_null_updates: bool
+    kept_columns: str | None
     on_duplicate_keys: OnDuplicateKeys
     keep_deleted_keys: str | float | timedelta
     stored_as_scd_type: int
@@ -51,6 +52,7 @@ class ChangeRules:
     apply_as_truncates: str | None = None
     except_columns: tuple[str, ...] = ()
     ignore_null_updates: bool = False
+    kept_columns: str | None = None
     on_duplicate_keys: OnDuplicateKeys = "error"
     keep_deleted_keys: str | float | timedelta = DEFAULT_KEEP_DELETED
     stored_as_scd_type: int = 1
@@ -77,7 +79,8 @@ class ChangeRules:
 
     def stored(self, schema: FrameSchema) -> FrameSchema:
         """Return the columns that the table has."""
-        left_out = {fold(name) for name in (*self.except_columns, *self._conditions())}
+        kept = () if self.kept_columns is None else (self.kept_columns,)
+        left_out = {fold(name) for name in (*self.except_columns, *kept, *self._conditions())}
         left = schema.without(*(name for name in schema.types if fold(name) in left_out))
         return left.with_columns(self._of_versions(schema)) if self.keeps_history else left
 
@@ -114,6 +117,7 @@ class ChangeRules:
             apply_as_truncates=IS_TRUNCATE if IS_TRUNCATE in marks else None,
             except_columns=(*self.except_columns, *marks),
             ignore_null_updates=self.ignore_null_updates,
+            kept_columns=self.kept_columns,
             on_duplicate_keys=self.on_duplicate_keys,
             keep_deleted_keys=self.keep_deleted_keys,
             stored_as_scd_type=self.stored_as_scd_type,

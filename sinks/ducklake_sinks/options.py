@@ -44,7 +44,7 @@ DUPLICATE_CHOICES = ("error", "keep_first")
 # What only an upsert can be told.
 CHANGE_OPTIONS = (
     *("keys", "sequence_by", "apply_as_deletes", "apply_as_truncates"),
-    *("except_columns", "ignore_null_updates", "on_duplicate_keys", "keep_deleted_keys"),
+    *("except_columns", "ignore_null_updates", "kept_columns", "on_duplicate_keys", "keep_deleted_keys"),
     *("stored_as_scd_type", "track_history_columns"),
 )
 _SORT_KEY = re.compile(r"""("[^"]+"|[^\s"]+)(\s+(ASC|DESC))?(\s+NULLS\s+(FIRST|LAST))?""", re.IGNORECASE)
@@ -203,6 +203,9 @@ class SinkOptions(Settings):
         "columns of the changes that the table does not get", default=()
     )
     ignore_null_updates: Flag = setting("a null in a change leaves the value that the row has", default=False)
+    kept_columns: OptionalText = setting(
+        "a column of the changes with lists of columns: the row keeps what it has in these", default=None
+    )
     on_duplicate_keys: Annotated[str, *checked(one_of(*DUPLICATE_CHOICES), {"enum": [*DUPLICATE_CHOICES]})] = setting(
         "or `'keep_first'`: what to do about a key that the table has more than once", default="error"
     )

@@ -67,6 +67,7 @@ class DuckLakeSink:
         apply_as_truncates: str | None = None,
         except_columns: Sequence[str] | str = (),
         ignore_null_updates: bool = False,
+        kept_columns: str | None = None,
         on_duplicate_keys: str = "error",
         keep_deleted_keys: str | float | timedelta = "7d",
         stored_as_scd_type: int = 1,

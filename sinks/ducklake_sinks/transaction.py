@@ -85,9 +85,21 @@ class SinkTransaction:
                 self._runtime.recorder.record(self._failed(error))
             self.discard()
 
-    def write(self, frame: DataFrame, *, recorded: Callable[[], DataFrame] | None = None) -> int:
-        """Append the rows of a frame, or apply them by key, as the sink's mode says; see `append`."""
-        return self._take(frame, None, self._runtime.options.changes, recorded)
+    def write(
+        self,
+        frame: DataFrame,
+        *,
+        recorded: Callable[[], DataFrame] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> int:
+        """Append the rows of a frame, or apply them by key, as the sink's mode says; see `append`.
+
+        `keys`: those of the frame's table, where they are not the sink's own.
+        """
+        changes = self._runtime.options.changes
+        if changes is not None and keys is not None:
+            changes = replace(changes, keys=tuple(keys))
+        return self._take(frame, None, changes, recorded)
 
     def append(
         self, frame: DataFrame, table: str | None = None, *, recorded: Callable[[], DataFrame] | None = None

@@ -114,8 +114,8 @@ CAUSES = {
     "UnsupportedFormatVersion CatalogForbidden CatalogLimitExceeded CorruptCatalog CatalogTableMissing "
     "CommitOutcomeUnknown",
     "storage": "UnreadableFile UnwritableFile",
-    "data": "InvalidInput SchemaMismatch NotNullViolation UnsupportedType ObjectNotFound ObjectExists FeedError "
-    "SchemaChanged RowsChanged",
+    "data": "InvalidInput UntoldValue SchemaMismatch NotNullViolation UnsupportedType ObjectNotFound ObjectExists "
+    "FeedError SchemaChanged RowsChanged",
     "fenced": "StreamFenced",
     "lost": "LedgerBehind SnapshotsExpired OffsetMismatch",
     "other": "DuckLakeError TerminalError CommitConflict LedgerError EpochOutOfOrder",

@@ -13,6 +13,7 @@ from ducklake_core.model import Column
 from ducklake_core.pending import PendingTable
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert.companion import Companion, forget_rows
+from ducklake_core.upsert.decision import decide
 from ducklake_core.upsert.events import Arrived, Events, is_kept_in_table, sequence_columns
 from ducklake_core.upsert.keyed_write import KeyedWrite
 from ducklake_core.upsert.memory import UpsertMemory
@@ -52,6 +53,8 @@ class EventBatch:
         """Change the rows; `purges`: forget deleted keys that are old enough, where a companion is written to."""
         events, truncated = self._events, 0
         if events.has_truncate:
+            nobody = np.zeros(events.index.count, bool)
+            self._write(events).refuse_untold(decide(events.is_delete, nobody, nobody))  # before anything changes
             truncated = self._truncate(find_companion)
         found = self._write(events).find(self._sequence if self._in_table else ())
         companion = self._companion(find_companion)
@@ -62,6 +65,7 @@ class EventBatch:
         is_late = self._late(stored)
         write = self._write(self._without_late(stored, is_late))
         decision = write.decide(found, is_late)
+        write.refuse_untold(decision)
         updated = write.apply(found, decision)
         if companion is not None and known is not None:
             companion.remember(known, is_late)
@@ -108,7 +112,8 @@ class EventBatch:
 
     def _without_late(self, stored: Stored, is_late: np.ndarray) -> Events:
         """Return the events again, without what late ones say of rows that a later one of the batch changes in part."""
-        arrived, says_part = self._arrived, self._rules.ignore_null_updates or self._rules.fill_missing
+        arrived, rules = self._arrived, self._rules
+        says_part = rules.ignore_null_updates or rules.fill_missing or rules.kept_columns is not None
         if not says_part or arrived.sequence is None:
             return self._events
         numbers = arrived.index.numbers

@@ -25,6 +25,7 @@ from ducklake_core.spec.types import build_columns
 from ducklake_core.upsert.conditions import rows_where
 from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.rules import UpsertRules
+from ducklake_core.upsert.untold import Untold, untold_values
 
 # Floats are no keys: -0.0 equals 0.0, and NaN itself, for some readers only. The others have no one form, or no order.
 _KEY_KINDS = (
@@ -40,6 +41,7 @@ class Events:
 
     `row_of`: which of `rows` the event brings, -1 for a delete. `replaces`: a delete of the key came before in the
     batch, so that nothing of the row which the table has is kept. `has_truncate`: all that the table has goes first.
+    `untold`: values of `rows` that no event tells, None where all are told.
     """
 
     index: KeyIndex
@@ -50,6 +52,7 @@ class Events:
     sequence: pa.Table | None
     event_count: int
     has_truncate: bool = False
+    untold: Untold | None = None
 
     @property
     def is_delete(self) -> np.ndarray:
@@ -96,9 +99,13 @@ def is_kept_in_table(table: TableVersion, rules: UpsertRules) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrived:
-    """The events of a batch that are after its last truncate, in the order in which they came."""
+    """The events of a batch that are after its last truncate, in the order in which they came.
+
+    `places`: where each was in the batch.
+    """
 
     data: pa.Table
+    places: np.ndarray
     table: TableVersion
     rules: UpsertRules
     index: KeyIndex
@@ -120,7 +127,8 @@ class Arrived:
             data, deletes = data.take(after_truncate), deletes[after_truncate]
             sequence = None if sequence is None else sequence.take(after_truncate)
         index = KeyIndex(_conformed(data, keys, table, "key").columns)
-        return cls(data, table, rules, index, deletes, sequence, count, after_truncate is not None)
+        places = np.arange(count) if after_truncate is None else after_truncate
+        return cls(data, places, table, rules, index, deletes, sequence, count, after_truncate is not None)
 
     def last(self, passed_over: np.ndarray | None = None) -> Events:
         """Return the last event of each key; events can be passed over, but not all of a key."""
@@ -134,8 +142,9 @@ class Arrived:
         row_of = np.full(self.index.count, -1)
         row_of[kept] = np.arange(len(kept))
         given = _given_columns(data, table, rules)
-        rows = _rows(data, given, ends[kept], order, history.only(kept), rules)
-        relaxed = tuple(replace(c, nulls_allowed=c.nulls_allowed or rules.ignore_null_updates) for c in given)
+        rows, cells = _rows(data, given, order, history.only(kept), rules)
+        says_part = rules.ignore_null_updates or bool(cells)
+        relaxed = tuple(replace(c, nulls_allowed=c.nulls_allowed or says_part) for c in given)
         return Events(
             self.index,
             _conformed(data.take(ends), key_columns(table, rules), table, "key"),
@@ -145,6 +154,7 @@ class Arrived:
             None if self.sequence is None else self.sequence.take(ends),
             self.event_count,
             self.has_truncate,
+            Untold(cells, self.places[order], history.begins, history.ends) if cells else None,
         )
 
     def keys(self) -> pa.Table:
@@ -184,26 +194,34 @@ class _History:
 
 
 def _rows(
-    data: pa.Table,
-    given: Sequence[Column],
-    ends: np.ndarray,
-    order: np.ndarray,
-    history: _History,
-    rules: UpsertRules,
-) -> pa.Table:
-    """Return the rows of the last events; where nulls say nothing, each value is the last one that is not null."""
+    data: pa.Table, given: Sequence[Column], order: np.ndarray, history: _History, rules: UpsertRules
+) -> tuple[pa.Table, dict[str, np.ndarray]]:
+    """Return the rows of the last events, and which values of theirs are not told, by column.
+
+    Where an event says a part of its row, each value is the last one that is told; null where none is.
+    """
     names = {fold(name): name for name in data.column_names}
-    columns = [data.column(names[fold(c.name)]) for c in given]
+    untold, arrays, cells = untold_values(data, rules.kept_columns), [], {}
+    for one in given:
+        column = data.column(names[fold(one.name)])
+        is_told = _told(column, untold.get(fold(one.name)), rules)
+        if is_told is None:
+            arrays.append(column.take(order[history.ends]))
+            continue
+        last = np.maximum.accumulate(np.where(is_told[order], np.arange(len(order)), -1))[history.ends]
+        is_untold = last < history.begins
+        arrays.append(column.take(pa.array(order[last], mask=is_untold)))
+        if fold(one.name) in untold and is_untold.any():
+            cells[one.name] = is_untold
+    return pa.table(arrays, names=[c.name for c in given]), cells
+
+
+def _told(column: pa.ChunkedArray, untold: np.ndarray | None, rules: UpsertRules) -> np.ndarray | None:
+    """Tell which events say something of a column; None: all do."""
     if not rules.ignore_null_updates:
-        return pa.table([column.take(ends) for column in columns], names=[c.name for c in given])
-    places = np.arange(len(order))
-    found = []
-    for column in columns:
-        is_valid = single(column.is_valid()).to_numpy(zero_copy_only=False)[order]
-        last_valid = np.maximum.accumulate(np.where(is_valid, places, -1))[history.ends]
-        source = np.where(last_valid >= history.begins, last_valid, history.ends)
-        found.append(column.take(order[source]))
-    return pa.table(found, names=[c.name for c in given])
+        return None if untold is None else ~untold
+    is_valid = single(column.is_valid()).to_numpy(zero_copy_only=False)
+    return np.asarray(is_valid if untold is None else is_valid & ~untold)
 
 
 def _order(numbers: np.ndarray, sequence: pa.Table | None) -> np.ndarray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.errors import InvalidInput
+from ducklake_core.errors import InvalidInput, UntoldValue
 from ducklake_core.model import Column
 from ducklake_core.pending import PendingTable
 from ducklake_core.plan.conform import conform
@@ -70,6 +70,25 @@ class KeyedWrite:
         exists[found.numbers] = True
         return decide(self._events.is_delete, exists, is_late)
 
+    def refuse_untold(self, decision: Decision) -> None:
+        """Raise UntoldValue for values that rows should keep, where there are no such rows."""
+        untold, row_of = self._events.untold, self._events.row_of
+        if untold is None:
+            return
+        is_new = decision.is_inserted | (decision.is_matched & self._events.replaces)
+        new = np.flatnonzero(is_new)
+        lacking = new[untold.lacks(row_of[new])]
+        if len(lacking):
+            shown = self._events.keys.take(lacking[:_SHOWN]).to_pylist()
+            first, columns = untold.columns_of(row_of[lacking[:1]])[0], untold.columns_of(row_of[lacking])
+            raise UntoldValue(
+                f"table '{self._pending.table.qualified_name}' has no row with the key {shown[0]}, whose event does not"
+                f" tell column '{first}': a row that is new must have all values",
+                keys=shown,
+                columns=columns,
+                rows=untold.events_of(lacking),
+            )
+
     def apply(self, found: Found, decision: Decision) -> int:
         """End and add rows; return how many rows have other values now."""
         repeated = duplicates(found.numbers, self._events.index.count)
@@ -118,15 +137,29 @@ class KeyedWrite:
             self._changes.end(change.ended)
 
     def _new_rows(self, hits: Hits) -> pa.Table:
-        """Return what the events say of rows; a null that says nothing is what the row has."""
-        rows = self._events.rows.take(self._events.row_of[hits.numbers])
+        """Return what the events say of rows; a value that is not told, or a null that says nothing, is the row's."""
+        places = self._events.row_of[hits.numbers]
+        rows = self._events.rows.take(places)
         if not self._rules.ignore_null_updates:
-            return rows
+            return self._kept(hits, rows, places)
         given = [c for c in self._pending.table.columns if c.name in set(rows.column_names)]
         old = self._old.read(hits, given)
         keeps = ~self._events.replaces[hits.numbers]
         columns = [_filled(new, known, keeps) for new, known in zip(rows.columns, old.columns, strict=True)]
         return pa.table(columns, names=rows.column_names)
+
+    def _kept(self, hits: Hits, rows: pa.Table, places: np.ndarray) -> pa.Table:
+        """Return rows with what they have where their events do not tell it."""
+        untold = self._events.untold
+        names = [] if untold is None else untold.columns_of(places)
+        if untold is None or not names:
+            return rows
+        old = self._old.read(hits, [c for c in self._pending.table.columns if c.name in names])
+        for name in names:
+            is_told = ~untold.cells[name][places]
+            kept = _spread(rows.column(name).filter(pa.array(is_told)), old.column(name), is_told)
+            rows = rows.set_column(rows.column_names.index(name), name, kept)
+        return rows
 
     def _is_reset(self, hits: Hits, rows: pa.Table, asked: np.ndarray) -> np.ndarray:
         """Tell of rows that are asked for whether they were deleted before and had other values than new rows get."""

@@ -24,6 +24,7 @@ class UpsertArguments(TypedDict, total=False):
     apply_as_truncates: str | None
     except_columns: Sequence[str]
     ignore_null_updates: bool
+    kept_columns: str | None
     fill_missing: bool
     on_duplicate_keys: OnDuplicateKeys
     keep_deleted_keys: str | float | timedelta
@@ -40,7 +41,9 @@ class UpsertRules:
     `sequence_by`: columns that order events, compared one after the other; () is the order of arrival.
     `apply_as_deletes`, `apply_as_truncates`: a boolean column or a condition over the events' columns.
     `except_columns`: columns of the events that the table does not get. `ignore_null_updates`: a null leaves the value
-    that the row has. `fill_missing`: columns that the events lack keep their values, and get defaults in new rows.
+    that the row has. `kept_columns`: a column of the events with lists of columns that the event does not tell: the
+    row keeps their values, and there must be one. `fill_missing`: columns that the events lack keep their values, and
+    get defaults in new rows.
     `on_duplicate_keys`: what becomes of a key that the table has twice: an error, or the row of the lowest id is kept.
     `keep_deleted_keys`: how long a deleted key is remembered, so that an event from before it is known to be late.
     `stored_as_scd_type`: 1 keeps the last row of each key, 2 all its versions, each with when it began and ended.
@@ -54,6 +57,7 @@ class UpsertRules:
     apply_as_truncates: str | None = None
     except_columns: tuple[str, ...] = ()
     ignore_null_updates: bool = False
+    kept_columns: str | None = None
     fill_missing: bool = False
     on_duplicate_keys: OnDuplicateKeys = "error"
     deletes_all: bool = False  # each event deletes its key
@@ -73,7 +77,8 @@ class UpsertRules:
         names = _names(keys)
         if not names:
             raise InvalidInput("an upsert needs keys: name the columns that tell rows apart, as in keys=['id']")
-        excepted = _names(arguments.get("except_columns", ()))
+        kept = arguments.get("kept_columns")
+        excepted = (*_names(arguments.get("except_columns", ())), *([] if kept is None else [kept]))
         if left_out := {fold(name) for name in names} & {fold(name) for name in excepted}:
             raise InvalidInput(f"except_columns has the key {sorted(left_out)}: rows without it cannot be told apart")
         for problem in history_problems(arguments):
@@ -88,6 +93,7 @@ class UpsertRules:
             apply_as_truncates=arguments.get("apply_as_truncates"),
             except_columns=excepted,
             ignore_null_updates=arguments.get("ignore_null_updates", False),
+            kept_columns=kept,
             fill_missing=arguments.get("fill_missing", False),
             on_duplicate_keys=policy,
             keep_deleted=_duration(arguments.get("keep_deleted_keys", DEFAULT_KEEP_DELETED)),
@@ -111,7 +117,7 @@ def history_problems(given: Mapping[str, Any]) -> Iterator[str]:  # Any: each is
             f"stored_as_scd_type=2 needs one column in sequence_by, and has {list(sequence)}: when versions begin and "
             "end is of its type; make one column of several first"
         )
-    for name in ("ignore_null_updates", "apply_as_truncates") if type_ == 2 else ():
+    for name in ("ignore_null_updates", "kept_columns", "apply_as_truncates") if type_ == 2 else ():
         if given.get(name):
             yield f"{name} goes with stored_as_scd_type=1 only: a version is what its own event says"
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ducklake_core import Transaction
-from ducklake_core.errors import CommitConflict, InvalidInput, ObjectExists
+from ducklake_core.errors import CommitConflict, InvalidInput, ObjectExists, UntoldValue
 from ducklake_core.spec.utf8 import refuse_invalid_text
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
-from ducklake_sinks.bad_changes import fitting_changes
+from ducklake_sinks.bad_changes import fitting_changes, told_changes
 from ducklake_sinks.bad_rows import BAD_ROW_ERRORS, fitting_rows, without_records
 from ducklake_sinks.change_rules import ChangeRules
-from ducklake_sinks.dead_letters import BadRow, bad_row_error, fitting_letters
+from ducklake_sinks.dead_letters import RECORD_COLUMN, BadRow, bad_row_error, fitting_letters
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.modes.mode import OnConflict
 from ducklake_sinks.options import SinkOptions
@@ -109,8 +109,24 @@ class AppendMode:
         else:
             refuse_invalid_text(without_records(rows), part.table)
         memory = self._memories.setdefault(id(part), UpsertMemory())
-        report = changes.apply(core, part.table, without_records(rows), self._options, memory)
-        self._applied.append((part.table, report))
+        try:
+            report = changes.apply(core, part.table, without_records(rows), self._options, memory)
+        except UntoldValue as error:
+            if not self._quarantine.is_on:
+                raise
+            self._apply_told(core, part, rows, changes, error)
+        else:
+            self._applied.append((part.table, report))
+
+    def _apply_told(
+        self, core: Transaction, part: Part, rows: pa.Table, changes: ChangeRules, error: UntoldValue
+    ) -> None:
+        """Apply changes without those that leave out a value that the table does not have, either."""
+        recorded = None if RECORD_COLUMN in rows.column_names or part.recorded is None else part.recorded()
+        if recorded is None:
+            rows, bad = told_changes(rows, error)
+            self._keep_aside(core, part.table, bad)
+        self._apply(core, part, rows if recorded is None else recorded, changes)
 
     def _keep_aside(self, core: Transaction, table: str, bad: Sequence[BadRow]) -> None:
         if bad:

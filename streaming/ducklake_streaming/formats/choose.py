@@ -6,6 +6,7 @@ from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_core.errors import InvalidInput
 from ducklake_streaming.formats.csv_records import CsvDecoder
+from ducklake_streaming.formats.debezium_avro import DebeziumAvroDecoder
 from ducklake_streaming.formats.debezium_records import DebeziumDecoder
 from ducklake_streaming.formats.decoder import Decoder
 from ducklake_streaming.formats.json_records import JsonDecoder
@@ -15,7 +16,7 @@ from ducklake_streaming.jobs.input_settings import KafkaInput
 from ducklake_streaming.jobs.schemas import read_schema
 
 
-def make_decoder(source: KafkaInput) -> Decoder:
+def make_decoder(source: KafkaInput) -> Decoder:  # noqa: PLR0911 # one for each format
     """Return the decoder of a Kafka input's format. Raises InvalidInput for one that nobody decodes."""
     match source.format:
         case "raw":
@@ -28,6 +29,8 @@ def make_decoder(source: KafkaInput) -> Decoder:
             return JsonDecoder(_schema(source))
         case "csv":
             return CsvDecoder(_schema(source))
+        case "debezium" if source.registry is not None:
+            return DebeziumAvroDecoder(source.registry, source.registry_options, source.topics)
         case "debezium":
             return DebeziumDecoder(read_schema(source.schema_text, source.schema_file))
         case other:

@@ -48,18 +48,22 @@ class DebeziumDecoder:
         both = parsed.selectExpr("*", f"{strict.value(PARSED)} AS _both", f"{strict.error(PARSED, TEXT)} AS _broken")
         bare = ", ".join(f"'{name}', _both.{name}" for name in self.schema.names)
         inner = both.selectExpr("*", f"coalesce(_both.payload, named_struct({bare})) AS {DECODED}")
-        error = f"""
-            CASE WHEN _broken IS NOT NULL THEN _broken
-                 WHEN {DECODED}.op IS NULL THEN '{NO_OP}'
-                 WHEN {DECODED}.op IN ({_WITH_ROW}) AND {DECODED}.after IS NULL
-                 THEN concat('{NO_AFTER}', {DECODED}.op) END AS {ERROR}"""
-        return inner.selectExpr("*", error, f"false AS {STALE}")
+        return inner.selectExpr("*", f"{envelope_error(DECODED, '_broken')} AS {ERROR}", f"false AS {STALE}")
 
     def explainer(self) -> Callable[[bytes | None, str], str]:
         return partial(_explain, self._json.schema)
 
     def refresh(self) -> None:
         """Do nothing: the schema is given."""
+
+
+def envelope_error(envelope: str, broken: str) -> str:
+    """Return the SQL of what is wrong with an envelope; `broken`: why it cannot be read at all, null if it can."""
+    return f"""
+        CASE WHEN {broken} IS NOT NULL THEN {broken}
+             WHEN {envelope}.op IS NULL THEN '{NO_OP}'
+             WHEN {envelope}.op IN ({_WITH_ROW}) AND {envelope}.after IS NULL
+             THEN concat('{NO_AFTER}', {envelope}.op) END"""
 
 
 def _optional(image: T.DataType) -> T.DataType:

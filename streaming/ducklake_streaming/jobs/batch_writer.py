@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
+from pyspark.sql.types import StructType
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.observe import LOG_RECORDER, Recorder
 from ducklake_sinks import DuckLakeSink
 from ducklake_sinks.transaction import SinkTransaction
+from ducklake_streaming.formats.choose import make_decoder
+from ducklake_streaming.formats.debezium_avro import DebeziumAvroDecoder
 from ducklake_streaming.formats.debezium_records import DebeziumDecoder
 from ducklake_streaming.formats.decoder import DECODED, ERROR, STALE, Decoder, ExplainingDecoder
 from ducklake_streaming.jobs.debezium_changes import unwrap_sql
@@ -26,6 +30,7 @@ from ducklake_streaming.jobs.record_counts import (
 )
 from ducklake_streaming.jobs.second_reads import SecondReads
 from ducklake_streaming.jobs.settings import KafkaInput, Pipeline
+from ducklake_streaming.jobs.topic_writers import TopicWriters
 from ducklake_streaming.jobs.transform import Transform
 from ducklake_streaming.kafka.letter_topic import LetterTopic
 
@@ -38,7 +43,8 @@ class BatchWriter:
 
     `decoder` None: the rows come as they are. Else they are Kafka's records, decoded already or not: those that cannot
     be decoded become dead letters in the snapshot of the others, or fail the batch, as `on_bad_row` says.
-    `counts_changes`: somebody wants to know how many changes of each type a feed has brought.
+    `counts_changes`: somebody wants to know how many changes of each type a feed has brought. `keys`: it writes one of
+    several topics, whose rows are told apart by these.
     """
 
     def __init__(
@@ -50,9 +56,13 @@ class BatchWriter:
         recorder: Recorder = LOG_RECORDER,
         *,
         counts_changes: bool = False,
+        keys: Sequence[str] | None = None,
     ) -> None:
         self.pipeline_name = pipeline_name
-        self._transform = Transform(pipeline_name, _sql(pipeline, decoder), pipeline.sink.route)
+        self._transform = Transform(pipeline_name, _sql(pipeline), pipeline.sink.route)
+        self._route = pipeline.sink.route
+        self._unwraps = pipeline.applies_envelopes
+        self._envelope: StructType | None = None  # which the transform unwraps, where envelopes are applied
         self._skips_tombstones = isinstance(pipeline.input, KafkaInput) and pipeline.input.tombstones == "skip"
         self._letter_topic = _letter_topic(pipeline)
         self._sink = sink
@@ -61,6 +71,9 @@ class BatchWriter:
         self._counts_changes = counts_changes
         self._second_reads = SecondReads()
         self._payload: Sequence[str] | None = None  # names of its fields, until the decoder learns others
+        self._keys = keys
+        of_topic = partial(_of_topic, pipeline_name, pipeline, sink, recorder)
+        self._topics = TopicWriters(of_topic) if pipeline.routes_envelopes and keys is None else None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this."""
@@ -86,11 +99,14 @@ class BatchWriter:
         `kept`: until it is closed, Spark may keep records that are likely to be read twice. `are_few`: the driver may
         take all of them.
         """
+        if self._topics is not None:
+            return self._topics.write(tx, batch, kept, are_few=are_few)
         if self._decoder is None:
             self._append_rows(tx, batch)
             return True
         records = batch.where("value IS NOT NULL") if self._skips_tombstones else batch
         decoded = records if DECODED in batch.columns else self._decoder.decode(records)
+        self._follow_envelope()
         if kept is not None:
             decoded = self._second_reads.prepare(decoded, kept)
         counts = self._append(tx, decoded)
@@ -99,6 +115,17 @@ class BatchWriter:
         if counts.errors and not counts.stale:
             self._quarantine(tx, decoded, are_few=are_few or counts.are_errors_few)
         return not counts.stale
+
+    def _follow_envelope(self) -> None:
+        """Unwrap envelopes by the columns that the decoder knows by now."""
+        if self._unwraps and isinstance(self._decoder, DebeziumDecoder | DebeziumAvroDecoder):
+            envelope = self._decoder.schema
+            if envelope != self._envelope:
+                self._envelope = envelope
+                is_of_topic = None if self._keys is None else True
+                self._transform = Transform(
+                    self.pipeline_name, unwrap_sql(envelope), self._route, routes_input=is_of_topic
+                )
 
     def _append_rows(self, tx: SinkTransaction, batch: DataFrame) -> None:
         """Append rows that come as they are; those of a change feed are counted as they are read, where that can be."""
@@ -129,13 +156,13 @@ class BatchWriter:
         if not self._transform.is_row_wise():
             counts = count_records(decoded)
             if not counts.stale:
-                tx.write(self._rows(decoded))
+                tx.write(self._rows(decoded), keys=self._keys)
             return counts
         counted = CountedRecords(decoded)
         rows = self._rows(counted.frame)
         if not self._transform.is_row_wise():  # as Spark says, who was asked just now
             return self._append(tx, decoded)
-        return counted.counts(tx.write(rows, recorded=lambda: self._recorded_rows(decoded)))
+        return counted.counts(tx.write(rows, recorded=lambda: self._recorded_rows(decoded), keys=self._keys))
 
     def _send_letters(self, tx: SinkTransaction) -> None:
         """Send the letters of a batch to their topic, if there is one; also when Spark repeats the batch."""
@@ -162,13 +189,22 @@ class BatchWriter:
     def learn(self) -> None:
         """Have the decoder learn the newest schemas."""
         self._payload = None
-        if self._decoder is not None:
+        if self._topics is not None:
+            self._topics.learn()
+        elif self._decoder is not None:
             self._decoder.refresh()
 
 
-def _sql(pipeline: Pipeline, decoder: Decoder | None) -> str | None:
-    if pipeline.applies_envelopes and isinstance(decoder, DebeziumDecoder):
-        return unwrap_sql(decoder.schema)
+def _of_topic(name: str, pipeline: Pipeline, sink: DuckLakeSink, recorder: Recorder, topic: str) -> BatchWriter:
+    """Return who writes one of several topics."""
+    source = pipeline.input
+    assert isinstance(source, KafkaInput)  # noqa: S101 # only that has topics
+    one = source.of_topic(topic)
+    narrow = pipeline.model_copy(update={"input": one})
+    return BatchWriter(name, narrow, sink, make_decoder(one), recorder, keys=pipeline.sink.keys_of(topic))
+
+
+def _sql(pipeline: Pipeline) -> str | None:
     return None if pipeline.transform is None else pipeline.transform.sql
 
 

@@ -2,48 +2,74 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import md5
 from typing import Any
+from uuid import UUID
 
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_streaming.formats.strict_types import literal
+from ducklake_streaming.formats.strict_types import literal, quoted
 
 OP = "__op"
+KEPT = "__kept"
 _APPLIED = "'c', 'r', 'u', 'd', 't'"  # created, read by a first snapshot, updated, deleted, truncated; not messages
 # What stands for a large value that has not changed: the database does not tell it.
 UNAVAILABLE = "__debezium_unavailable_value"
-_NOT_TOLD = (
-    "the event does not tell the value of column {}, which is large and has not changed: set REPLICA IDENTITY of the "
-    "table to FULL"
-)
+_BYTES = UNAVAILABLE.encode()
+# The same where bytes come as text: as they are, in base 64, or as hexadecimal digits (`binary.handling.mode`).
+_TEXTS = (UNAVAILABLE, b64encode(_BYTES).decode(), _BYTES.hex())
+_UUID = str(UUID(bytes=md5(_BYTES, usedforsecurity=False).digest(), version=3))  # as Java names it, in arrays of them
 
 
 def unwrap_sql(envelope: T.StructType) -> str:
     """Return the SQL that makes a change of each envelope: the row that it is about, and what happened to it.
 
-    A truncate has no row, and so no key: among the events of several partitions it has no place. It is a bad row.
+    A truncate has no row, and so no key: among the events of several partitions it has no place. It is a bad row, but
+    where the topic has one partition.
     """
     row = envelope["after"].dataType
     fields = row.fields if isinstance(row, T.StructType) else ()
-    columns = ", ".join(f"{_value(field)} AS {_quoted(field.name)}" for field in fields)
-    return f"SELECT {columns}, op AS {OP} FROM input WHERE op IN ({_APPLIED})"  # noqa: S608 # names are quoted
+    columns = ", ".join(f"{_value(field)} AS {quoted(field.name)}" for field in fields)
+    return f"SELECT {columns}, {_kept(fields)} AS {KEPT}, op AS {OP} FROM input WHERE op IN ({_APPLIED})"  # noqa: S608 # names are quoted
 
 
-def envelope_rules(except_columns: Sequence[str]) -> dict[str, Any]:  # Any: each argument is of its own type
+def envelope_rules(
+    except_columns: Sequence[str], *, applies_truncates: bool
+) -> dict[str, Any]:  # Any: each argument is of its own type
     """Return the arguments of `DuckLakeSink` that say what the changes mean."""
     return {
         "apply_as_deletes": f"{OP} = 'd'",
+        "apply_as_truncates": f"{OP} = 't'" if applies_truncates else None,
+        "kept_columns": KEPT,
         "except_columns": (*except_columns, OP),
     }
 
 
 def _value(field: T.StructField) -> str:
-    value = f"if(op = 'd', before.{_quoted(field.name)}, after.{_quoted(field.name)})"
-    if not isinstance(field.dataType, T.StringType):
-        return value
-    return f"if({value} = {literal(UNAVAILABLE)}, raise_error({literal(_NOT_TOLD.format(field.name))}), {value})"
+    return f"if(op = 'd', before.{quoted(field.name)}, after.{quoted(field.name)})"
 
 
-def _quoted(name: str) -> str:
-    return "`{}`".format(name.replace("`", "``"))
+def _kept(fields: Sequence[T.StructField]) -> str:
+    """Return the SQL of the names of columns that an event does not tell."""
+    found = [f"if({untold}, {literal(f.name)}, NULL)" for f in fields if (untold := _untold(f)) is not None]
+    return f"array_compact(array({', '.join(found)}))" if found else "CAST(array() AS array<string>)"
+
+
+def _untold(field: T.StructField) -> str | None:
+    """Return the condition under which an event does not tell a column; None: it always does."""
+    value = f"after.{quoted(field.name)}"
+    match field.dataType:
+        case T.StringType():
+            return f"{value} IN ({', '.join(map(literal, _TEXTS))})"
+        case T.BinaryType():
+            return f"{value} = CAST({literal(UNAVAILABLE)} AS BINARY)"
+        case T.ArrayType(elementType=T.StringType()):
+            return f"{value} IN (array({literal(UNAVAILABLE)}), array({literal(_UUID)}))"
+        case T.ArrayType(elementType=T.IntegerType() | T.LongType()):
+            return f"{value} = array({', '.join(map(str, _BYTES))})"
+        case T.MapType(keyType=T.StringType()):
+            return f"map_contains_key({value}, {literal(UNAVAILABLE)})"
+        case _:
+            return None

@@ -33,7 +33,7 @@ from ducklake_streaming.jobs.literal_secrets import (
     literal_password_of_url,
     literal_secrets,
 )
-from ducklake_streaming.jobs.schemas import OptionalDdl, OptionalSchemaFile, read_schema
+from ducklake_streaming.jobs.schemas import DdlsByTopic, OptionalDdl, OptionalSchemaFile, read_schema
 from ducklake_streaming.jobs.values import (
     Offsets,
     OptionalHttpUrl,
@@ -47,6 +47,7 @@ from ducklake_streaming.jobs.values import (
 
 KafkaFormat: TypeAlias = Annotated[str, *one_of("json", "csv", "avro", "protobuf", "debezium", "raw")]
 FileFormat: TypeAlias = Annotated[str, *one_of("json", "csv", "parquet", "text")]
+Truncates: TypeAlias = Annotated[str, *one_of("dead letter", "apply")]
 Tombstones: TypeAlias = Annotated[str, *one_of("dead letter", "skip")]
 
 
@@ -66,6 +67,10 @@ class KafkaInput(Keys):
     schema_file: OptionalSchemaFile = setting(
         "instead of `schema`: a file with it, as DDL (`.ddl`, `.sql`) or as Spark's JSON (`.json`)", default=None
     )
+    schema_by_topic: DdlsByTopic = setting(
+        "Debezium, with `sink.route`: the columns of each topic's rows, where topics are tables of their own",
+        default={},
+    )
     registry: OptionalHttpUrl = setting("the URL of a schema registry", default=None)
     registry_options: RegistryOptions = setting(
         "how the registry is asked: see below", default=RegistryOptions(), shown="none"
@@ -80,11 +85,23 @@ class KafkaInput(Keys):
     tombstones: Tombstones = setting(
         'what a record without a value is: "dead letter", or "skip"', default="dead letter"
     )
+    truncates: Truncates = setting(
+        'Debezium: what an event is that has emptied the table: "dead letter", or "apply" where the topic has one '
+        "partition",
+        default="dead letter",
+    )
     timeout: Duration = setting(
         "how long to wait for a broker that cannot be reached", default=timedelta(minutes=2), shown='`"2m"`'
     )
     dead_letter_topic: OptionalText = setting("a topic where dead letters go, too", default=None)
     options: Options = setting("options of Spark's Kafka source, as they are", default={})
+
+    def of_topic(self, topic: str) -> KafkaInput:
+        """Return the input for one of its topics. Raises InvalidInput where nobody says its columns."""
+        if self.registry is None and topic not in self.schema_by_topic:
+            raise InvalidInput(f"input.schema_by_topic lacks topic '{topic}', which the input reads")
+        update = {"topics": (topic,), "topic_pattern": None, "schema_text": self.schema_by_topic.get(topic)}
+        return self.model_copy(update=update)
 
     @property
     def columns(self) -> StructType | None:
@@ -105,6 +122,8 @@ class KafkaInput(Keys):
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see omissions
         yield from _of_topics(right)
+        if "truncates" in right and right.get("format", "json") != "debezium":
+            yield "truncates is for format 'debezium'"
         yield from _excluding(right)
         yield from mistakes_in_options(right.get("options", {}))
         for key in ("options", "registry_options"):
@@ -219,7 +238,8 @@ class RateInput(Keys):
 # Which of schema, schema_file and registry a format of Kafka's records may be given.
 _SCHEMAS_OF = {
     "json": ("schema", "schema_file", "registry"),
-    **dict.fromkeys(("csv", "debezium"), ("schema", "schema_file")),
+    "debezium": ("schema", "schema_file", "registry", "schema_by_topic"),
+    "csv": ("schema", "schema_file"),
     **dict.fromkeys(("avro", "protobuf"), ("registry",)),
     "raw": (),
 }
@@ -230,7 +250,8 @@ _CAMEL = re.compile("|".join(name for name in SourceOptions.names() if name.lowe
 
 def _schemas(right: Mapping[str, Any]) -> list[str]:  # Any: see KafkaInput
     names = {"schema": "schema_text", "schema_file": "schema_file", "registry": "registry"}
-    return [name for name, field in names.items() if field in right]
+    found = [name for name, field in names.items() if field in right]
+    return [*found, *(["schema_by_topic"] if right.get("schema_by_topic") else [])]
 
 
 def _of_topics(right: Mapping[str, Any]) -> Iterator[str]:  # Any: see KafkaInput

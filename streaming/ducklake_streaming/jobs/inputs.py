@@ -30,7 +30,7 @@ def read_stream(spark: SparkSession, pipeline: Pipeline, job: Job) -> DataFrame:
     longer than to read and to write a small one. Where a registry has the schemas, a batch may bring a new one.
     """
     stream, source = read_input(spark, pipeline, job), pipeline.input
-    if isinstance(source, KafkaInput) and source.registry is None:
+    if isinstance(source, KafkaInput) and source.registry is None and not pipeline.routes_envelopes:
         return make_decoder(source).decode(stream)
     return stream
 

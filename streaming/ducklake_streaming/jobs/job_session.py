@@ -49,6 +49,7 @@ def spark_settings(job: Job) -> dict[str, str]:
     options = f"{log} {given.get(_JVM_OPTIONS, '')}".strip()
     return {
         "spark.ui.showConsoleProgress": "false",  # a job's output is lines
+        "spark.sql.timeType.enabled": "true",  # records of Avro and of Debezium have times of day
         **s3a_settings(job),
         **given,
         **jar_settings(job),

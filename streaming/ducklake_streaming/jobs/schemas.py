@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -28,6 +28,12 @@ def check_ddl(value: object) -> str:
     except ValueError as error:
         raise Problem(f"is no schema: {error}") from None
     return ddl
+
+
+def check_ddls(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError("a table of schemas by their topics")
+    return {text(topic): check_ddl(ddl) for topic, ddl in value.items()}
 
 
 def check_schema_file(value: object) -> str:
@@ -60,6 +66,9 @@ def _parse_json(content: str) -> StructType:
 
 _BY_SUFFIX: dict[str, Callable[[str], StructType]] = {".ddl": parse_ddl, ".sql": parse_ddl, ".json": _parse_json}
 OptionalDdl: TypeAlias = Annotated[str | None, *checked(optional(check_ddl), {"type": "string", "minLength": 1})]
+DdlsByTopic: TypeAlias = Annotated[
+    Mapping[str, str], *checked(check_ddls, {"type": "object", "additionalProperties": {"type": "string"}})
+]
 OptionalSchemaFile: TypeAlias = Annotated[
     str | None, *checked(optional(check_schema_file), {"type": "string", "pattern": r"\.(ddl|sql|json)$"})
 ]

@@ -133,6 +133,13 @@ class Pipeline(Keys):
         is_debezium = isinstance(self.input, KafkaInput) and self.input.format == "debezium"
         return is_debezium and self.sink.mode == "upsert" and self.transform is None
 
+    @property
+    def routes_envelopes(self) -> bool:
+        """Whether each topic of Debezium's is a table of its own, with its own columns."""
+        source = self.input
+        has_columns = isinstance(source, KafkaInput) and (source.registry is not None or bool(source.schema_by_topic))
+        return self.applies_envelopes and self.sink.route is not None and has_columns
+
     @classmethod
     def contradictions(cls, right: Mapping[str, Any]) -> Iterator[str]:  # Any: see CatalogSettings
         source, sink = right.get("input"), right.get("sink")
@@ -146,11 +153,20 @@ class Pipeline(Keys):
             yield f"it would read what it writes: input.table and sink.table are both {sink.table!r}"
 
 
+def _envelope_rules(pipeline: Pipeline) -> dict[str, Any]:  # Any: each argument is of its own type
+    applies = isinstance(pipeline.input, KafkaInput) and pipeline.input.truncates == "apply"
+    return envelope_rules(pipeline.sink.except_columns, applies_truncates=applies)
+
+
 def _problems_of_envelopes(source: KafkaInput, sink: SinkSettings) -> Iterator[str]:
     if source.format != "debezium" or sink.mode != "upsert":
         return
-    if source.schema_text is None and source.schema_file is None:
-        yield "input.schema is missing: changes of Debezium are applied by the columns of their rows"
+    if source.schema_by_topic and sink.route is None:
+        yield "input.schema_by_topic needs sink.route: it names the table of each topic"
+    if not (source.schema_text or source.schema_file or source.registry or source.schema_by_topic):
+        yield "input.schema is missing: changes of Debezium are applied by the columns of their rows, or give registry"
+    if sink.stored_as_scd_type == 2:
+        yield "sink.stored_as_scd_type = 2 needs transform.sql: an event of Debezium may leave out what a version needs"
     for name in ("apply_as_deletes", "apply_as_truncates"):
         if getattr(sink, name) is not None:
             yield f"sink.{name} needs transform.sql: without it the envelopes' op says what a change does"
@@ -193,5 +209,5 @@ class Job(Keys):
             "catalog_timeout": catalog.timeout,
             "stream": pipeline.stream or name,
             **pipeline.sink.arguments(),
-            **(envelope_rules(pipeline.sink.except_columns) if pipeline.applies_envelopes else {}),
+            **(_envelope_rules(pipeline) if pipeline.applies_envelopes else {}),
         }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import expr
 
-from ducklake_core.settings import derived, setting
+from ducklake_core.settings import checked, derived, setting, text
 from ducklake_sinks import FlushPolicy
 from ducklake_sinks.options import SinkOptions
 from ducklake_streaming.jobs.keys import Keys
 from ducklake_streaming.jobs.sql_texts import OptionalExpression
+from ducklake_streaming.jobs.values import parse_texts
 
 # What other parts of the file say.
 FROM_ELSEWHERE = {
@@ -36,6 +37,19 @@ def _flush(value: object) -> object:
         raise ValueError('thresholds such as { rows = 100_000, bytes = "64MB", age = "5m" }, or false for never')  # noqa: TRY004 # what pydantic collects
     return {name: None if one is False else one for name, one in value.items()}
 
+
+def _keys_by_topic(value: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        raise ValueError("a table of lists of columns by their topics")  # noqa: TRY004 # what pydantic collects
+    return {text(topic): parse_texts(keys) for topic, keys in value.items()}
+
+
+KeysByTopic: TypeAlias = Annotated[
+    Mapping[str, tuple[str, ...]],
+    *checked(
+        _keys_by_topic, {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}
+    ),
+]
 
 if TYPE_CHECKING:
     _SinkArguments = Keys
@@ -63,6 +77,11 @@ class SinkSettings(_SinkArguments):
         default=None,
     )
 
+    keys_by_topic: KeysByTopic = setting(
+        "with `route` and events of Debezium: the keys of a topic's table, where they are not those of `keys`",
+        default={},
+    )
+
     flush: Annotated[FlushPolicy | None, BeforeValidator(_flush)] = setting(
         'when inlined rows become Parquet, such as `{ rows = 100_000, bytes = "64MB", age = "5m" }`; `false`: never, '
         "also of a single threshold",
@@ -73,14 +92,21 @@ class SinkSettings(_SinkArguments):
     if TYPE_CHECKING:  # the derived ones that others ask for by name
         table: str | None
         mode: str
+        stored_as_scd_type: int
+        keys: tuple[str, ...]
         except_columns: tuple[str, ...]
         on_bad_row: str
         dead_letter_table: str | None
 
     def arguments(self) -> dict[str, Any]:  # Any: each argument is of its own type
         """Return what the file says, as arguments of `DuckLakeSink`."""
-        given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        names = self.model_fields_set - {"keys_by_topic"}
+        given = {name: getattr(self, name) for name in type(self).model_fields if name in names}
         return given | ({} if self.route is None else {"route": RouteExpression(self.route)})
+
+    def keys_of(self, topic: str) -> tuple[str, ...]:
+        """Return the keys of a topic's table."""
+        return self.keys_by_topic.get(topic, self.keys)
 
     @classmethod
     def unknown(cls, name: str) -> str:

@@ -23,17 +23,20 @@ _ROW_WISE_NODES = frozenset({"Project", "Filter", "SubqueryAlias", "View"})
 class Transform:
     """What becomes of the rows of each batch. `sql` None: the columns that are stored are given with the rows.
 
-    `route`: a SQL expression of the rows that names the table of each.
+    `route`: a SQL expression of the rows that names the table of each. `routes_input`: it is one of the view's columns;
+    else it is tried with those of the rows first.
     """
 
-    def __init__(self, pipeline_name: str, sql: str | None, route: str | None) -> None:
+    def __init__(
+        self, pipeline_name: str, sql: str | None, route: str | None, *, routes_input: bool | None = None
+    ) -> None:
         self._pipeline_name = pipeline_name
         self._sql = sql
         self._route = route
         self._row_wise = None if sql is None else parse_row_wise(sql)
         self._is_checked = sql is None  # whether Spark was asked, too
         self._has_record = False  # whether the SQL selects the struct `_record`, which is not stored
-        self._routes_input: bool | None = None  # whether the route is of the view's columns; None: not known yet
+        self._routes_input = routes_input  # None: not known yet
 
     @property
     def is_plain(self) -> bool:

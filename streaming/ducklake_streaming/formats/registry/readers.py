@@ -13,7 +13,7 @@ from ducklake_streaming.formats.registry.client import RegisteredSchema
 from ducklake_streaming.formats.registry.errors import UnusableSchema
 from ducklake_streaming.formats.registry.values import Decoded
 
-KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}  # by an input's format
+KINDS = {"avro": "AVRO", "debezium": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}  # by an input's format
 
 
 class Reader(Protocol):
@@ -34,7 +34,7 @@ def reader_of(schema: RegisteredSchema, record_format: str, message: str | None)
         raise UnusableSchema(f"it is of type {schema.kind}, but the input's format is {record_format}")
     match schema.kind:
         case "AVRO":
-            return AvroReader(schema)
+            return AvroReader(schema, of_connect=record_format == "debezium")
         case "PROTOBUF":
             # Its runtime and its compiler are installed by those who need them.
             from ducklake_streaming.formats.registry.protobuf.reader import ProtobufReader  # noqa: PLC0415

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, datetime, time
 from decimal import Context, Decimal
 from uuid import UUID
 
@@ -19,6 +21,7 @@ _MAX_MILLIS = (2**63 - 1) // 1000
 _RANGES: dict[str, tuple[int, int, int]] = {
     "time-millis": (0, _DAY_MILLIS - 1, 1_000_000),
     "time-micros": (0, _DAY_MILLIS * 1000 - 1, 1000),
+    "time-nanos": (0, _DAY_MILLIS * 1_000_000 - 1, 1),
     "timestamp-millis": (-_MAX_MILLIS, _MAX_MILLIS, 1000),
     "local-timestamp-millis": (-_MAX_MILLIS, _MAX_MILLIS, 1000),
 }
@@ -30,7 +33,7 @@ def with_logical_types(values: pa.Array, node: Node, rows: Rows, reasons: Reason
         case Scalar():
             return _scalar(values, node, rows, reasons) if node.logical else values
         case Record():
-            return _record(values, node, rows, reasons)
+            return _decimal_texts(values) if node.is_decimal else _record(values, node, rows, reasons)
         case Union() if len(node.values) > 1:
             return _record(values, Record(tuple(node.values)), rows, reasons)
         case Union():
@@ -64,12 +67,52 @@ def _scalar(values: pa.Array, node: Scalar, rows: Rows, reasons: Reasons) -> pa.
         return _decimals(values, node, rows, reasons)
     if node.logical == "uuid":
         return pa.array([None if value is None else str(UUID(bytes=value)) for value in values.to_pylist()], kind)
+    if node.logical in _TEXTS:
+        return _parsed(values, node.logical, kind, rows, reasons)
     if node.logical not in _RANGES:
         return values.view(kind)
     lowest, highest, factor = _RANGES[node.logical]
     whole = values.cast(pa.int64())
     right = _within(whole, lowest, highest, f"is no {node.logical}", rows, reasons)
     return pc.multiply(right, factor).view(kind)
+
+
+def _parsed(values: pa.Array, logical: str, kind: pa.DataType, rows: Rows, reasons: Reasons) -> pa.Array:
+    """Return the values of texts; those that are no such value become null, with a reason."""
+    found = []
+    for place, text in enumerate(values.to_pylist()):
+        try:
+            found.append(None if text is None else _TEXTS[logical](text))
+        except ValueError as error:
+            reasons.add(int(rows[place]), f"value '{text}' cannot be taken: {error}")
+            found.append(None)
+    return pa.array(found, kind)
+
+
+def _instant(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError("it has no time zone")
+    return found
+
+
+# What texts of Debezium are, by their logical type: a Z at the end of one without a zone says nothing.
+_TEXTS: dict[str, Callable[[str], date | datetime | time]] = {
+    "zoned-timestamp-text": _instant,
+    "timestamp-text": lambda text: datetime.fromisoformat(text.removesuffix("Z")),
+    "date-text": lambda text: date.fromisoformat(text.removesuffix("Z")),
+    "time-text": lambda text: time.fromisoformat(text.removesuffix("Z")),
+}
+
+
+def _decimal_texts(values: pa.StructArray) -> pa.Array:
+    """Return numbers of any scale as texts with all their digits."""
+    return pa.array([None if one is None else _variable_decimal(**one) for one in values.to_pylist()], pa.string())
+
+
+def _variable_decimal(scale: int, value: bytes) -> str:
+    number = int.from_bytes(value, "big", signed=True)
+    return f"{Decimal(number).scaleb(-scale, Context(prec=max(len(str(number)), 1))):f}"
 
 
 def _within(values: pa.Array, lowest: int, highest: int, problem: str, rows: Rows, reasons: Reasons) -> pa.Array:

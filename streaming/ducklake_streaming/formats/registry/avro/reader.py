@@ -18,8 +18,8 @@ NO_AVRO = "the value does not fit its Avro schema: a number is too long, or a bo
 class AvroReader:
     """Reads what one schema has written."""
 
-    def __init__(self, schema: RegisteredSchema) -> None:
-        self._schema = parse_avro(schema.text, schema.references)
+    def __init__(self, schema: RegisteredSchema, *, of_connect: bool = False) -> None:
+        self._schema = parse_avro(schema.text, schema.references, of_connect=of_connect)
         self._rows = AvroRows(self._schema)
         self._is_vectorized = is_vectorized(self._schema)
         self.columns = columns_of(self._schema)

@@ -36,7 +36,31 @@ _LOGICAL: dict[tuple[str, str], type[T.DataType]] = {
     ("long", "local-timestamp-millis"): T.TimestampNTZType,
     ("long", "local-timestamp-micros"): T.TimestampNTZType,
     ("fixed", "uuid"): T.StringType,
+    ("long", "time-nanos"): T.TimeType,
+    ("string", "zoned-timestamp-text"): T.TimestampType,
+    ("string", "timestamp-text"): T.TimestampNTZType,
+    ("string", "date-text"): T.DateType,
+    ("string", "time-text"): T.TimeType,
 }
+
+
+# What Debezium and Kafka Connect say of a value beside its Avro type, as a logical type of ours. Times without a zone.
+_CONNECT: dict[tuple[str, str], str] = {
+    ("int", "io.debezium.time.Date"): "date",
+    ("int", "io.debezium.time.Time"): "time-millis",
+    ("long", "io.debezium.time.MicroTime"): "time-micros",
+    ("long", "io.debezium.time.NanoTime"): "time-nanos",
+    ("long", "io.debezium.time.Timestamp"): "local-timestamp-millis",
+    ("long", "io.debezium.time.MicroTimestamp"): "local-timestamp-micros",
+    ("int", "org.apache.kafka.connect.data.Date"): "date",
+    ("int", "org.apache.kafka.connect.data.Time"): "time-millis",
+    ("long", "org.apache.kafka.connect.data.Timestamp"): "local-timestamp-millis",
+    ("string", "io.debezium.time.ZonedTimestamp"): "zoned-timestamp-text",
+    ("string", "io.debezium.time.IsoTimestamp"): "timestamp-text",
+    ("string", "io.debezium.time.IsoDate"): "date-text",
+    ("string", "io.debezium.time.IsoTime"): "time-text",
+}
+_VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +77,10 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Fields in the order in which they are written."""
+    """Fields in the order in which they are written. `is_decimal`: they are the scale and the digits of one number."""
 
     fields: tuple[tuple[str, Node], ...]
+    is_decimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +111,11 @@ class Map:
 Node: TypeAlias = Scalar | Record | Union | Array | Map
 
 
-def parse_avro(text: str, references: Sequence[tuple[str, str]] = ()) -> Record:
-    """Read a schema, after those that it refers to. Raises UnusableSchema."""
+def parse_avro(text: str, references: Sequence[tuple[str, str]] = (), *, of_connect: bool = False) -> Record:
+    """Read a schema, after those that it refers to. Raises UnusableSchema.
+
+    `of_connect`: what Kafka Connect and Debezium say of values beside their Avro types counts.
+    """
     named: dict[str, Any] = {}  # Any: JSON
     try:
         for _, reference in references:
@@ -95,7 +123,7 @@ def parse_avro(text: str, references: Sequence[tuple[str, str]] = ()) -> Record:
         parsed = parse_schema(json.loads(text), named_schemas=named)
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnusableSchema(f"it is no Avro schema: {error!r}") from error
-    node = _Walk(named).node(parsed, ())
+    node = _Walk(named, of_connect=of_connect).node(parsed, ())
     return node if isinstance(node, Record) else Record(((LONE_VALUE, node),))
 
 
@@ -107,7 +135,7 @@ def column_of(node: Node) -> T.DataType:  # noqa: PLR0911 # one for each kind of
         case Scalar():
             return _LOGICAL.get((node.kind, node.logical), _PLAIN[node.kind])()
         case Record():
-            return columns_of(node)
+            return T.StringType() if node.is_decimal else columns_of(node)
         case Array():
             return T.ArrayType(column_of(node.item))
         case Map():
@@ -127,8 +155,9 @@ def columns_of(record: Record) -> T.StructType:
 class _Walk:
     """Makes the tree; names are as fastavro has resolved them."""
 
-    def __init__(self, named: Mapping[str, Any]) -> None:  # Any: JSON
+    def __init__(self, named: Mapping[str, Any], *, of_connect: bool) -> None:  # Any: JSON
         self._named = named
+        self._of_connect = of_connect
 
     def node(self, schema: Any, within: tuple[str, ...]) -> Node:  # noqa: PLR0911 # one for each kind; Any: JSON
         if isinstance(schema, str):
@@ -143,7 +172,7 @@ class _Walk:
             case "map":
                 return Map(self.node(schema["values"], within))
             case str(kind) if kind in _PLAIN:
-                return _scalar(kind, schema)
+                return self._named_scalar(kind, schema) or _scalar(kind, schema)
             case other:
                 return self.node(other, within)
 
@@ -152,7 +181,12 @@ class _Walk:
         if name in within:
             raise UnusableSchema(f"record '{name}' holds itself, and no column can hold that")
         fields = [(field["name"], self.node(field["type"], (*within, name))) for field in schema["fields"]]
-        return Record(tuple(fields))
+        return Record(tuple(fields), is_decimal=self._of_connect and name == _VARIABLE_DECIMAL)
+
+    def _named_scalar(self, kind: str, schema: Any) -> Scalar | None:  # Any: JSON
+        """Return what Kafka Connect calls by a name of its own."""
+        logical = _CONNECT.get((kind, schema.get("connect.name", ""))) if self._of_connect else None
+        return None if logical is None else Scalar(kind, logical)
 
     def _union(self, schemas: list[Any], within: tuple[str, ...]) -> Union:  # Any: JSON
         names = _branch_names([self._type_name(schema) for schema in schemas])
