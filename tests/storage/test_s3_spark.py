@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.oracle import Oracle
 from tests.fixtures.s3 import KEY, SECRET, S3Bucket
+from tests.fixtures.s3_proxy import Trouble
 
 pytestmark = pytest.mark.slow
 ROWS = 20_003
@@ -39,11 +41,19 @@ def check(found: dict[str, Any], log: str) -> None:
         assert secret not in str(found["conf"])
 
 
-def test_spark_writes_and_reads_a_lake_on_s3_without_a_jar(s3: S3Bucket, tmp_path: Path) -> None:
+def test_spark_writes_and_reads_a_lake_on_s3_without_a_jar(s3: S3Bucket, tmp_path: Path, oracle: Oracle) -> None:
+    is_upload = lambda request: request.act == "PutObject" and "/main/people/" in request.key  # noqa: E731 # used once
+    s3.proxy.trouble(Trouble.CUT, is_upload, times=4)
+
     found, log = run(s3, tmp_path, f"{tmp_path}/checkpoint")
 
     check(found, log)
     assert "ListObjects" not in s3.proxy.acts()
+    assert s3.proxy.troubles == 4
+    assert "storage_retried" in log
+    s3.attach(oracle, f"ducklake:sqlite:{tmp_path}/lake.sqlite")
+    names = oracle.query("SELECT name, count(*), count(DISTINCT id) FROM main.people GROUP BY name ORDER BY name")
+    assert names == [("first", 80, 80), ("second", 20, 20)]
 
 
 def test_spark_scans_the_files_and_keeps_its_checkpoint_on_s3_by_hadoop(
