@@ -153,7 +153,7 @@ def test_upserts_in_trouble_are_applied_once_and_duckdb_reads_them(
     assert s3.proxy.troubles >= 3
     assert {row["id"]: row["name"] for row in lake.table("people").read().to_pylist()} == expected
     s3.proxy.forget()
-    changes = lake.changes("people", 0).column("change_type").to_pylist()
+    changes = lake.changes("people", 0).column("_change_type").to_pylist()
     assert [changes.count(one) for one in ("insert", "update_postimage", "delete")] == [110, 10, 2]
     s3.attach(oracle, f"ducklake:sqlite:{tmp_path}/lake.sqlite")
     assert dict(oracle.query("SELECT id, name FROM people")) == expected
