@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks import scaling
-from benchmarks.scaling_page import with_tables
+from benchmarks.scaling_page import PAGE, with_tables
 
 
 def test_everything_that_the_model_needs_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(scaling, "MEASURED", tmp_path / "measured.json")
-    page = Path(shutil.copy(scaling.PAGE, tmp_path))
+    page = Path(shutil.copy(PAGE, tmp_path))
     before = page.read_text()
     monkeypatch.setattr(scaling, "PAGE", page)
 

@@ -48,8 +48,17 @@ def main(catalog: str, data_path: str, checkpoint: str, *jars: str) -> None:
 
 def upsert(spark: SparkSession, catalog: str) -> None:
     """Insert a hundred people, rename ten of them, let ten go, and bring ten more; the last batch comes twice."""
-    changes = {"mode": "upsert", "keys": ["id"], "apply_as_deletes": "name IS NULL", "inline_rows": 0}
-    with closing(DuckLakeSink(catalog, "main.people", stream="people", flush=None, **changes)) as sink:
+    sink = DuckLakeSink(
+        catalog,
+        "main.people",
+        stream="people",
+        flush=None,
+        inline_rows=0,
+        mode="upsert",
+        keys=["id"],
+        apply_as_deletes="name IS NULL",
+    )
+    with closing(sink):
         sink(spark.range(100).selectExpr("id", "'first' AS name"), 0)
         for _ in range(2):
             sink(spark.range(80, 110).selectExpr("id", "CASE WHEN id >= 90 THEN 'second' END AS name"), 1)

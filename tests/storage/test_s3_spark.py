@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ducklake_sinks.native_files import PROTOCOL_SETTING, S3_PROTOCOL
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.s3 import KEY, SECRET, S3Bucket
 from tests.fixtures.s3_proxy import Trouble
@@ -35,7 +36,6 @@ def run(s3: S3Bucket, folder: Path, checkpoint: str, *jars: str) -> tuple[dict[s
 
 def check(found: dict[str, Any], log: str) -> None:
     assert (found["read"], found["changes"], found["copy"]) == (ROWS, ROWS, ROWS)
-    assert "native_writer_unused" in log
     for secret in (KEY, SECRET):
         assert secret not in log
         assert secret not in str(found["conf"])
@@ -48,6 +48,7 @@ def test_spark_writes_and_reads_a_lake_on_s3_without_a_jar(s3: S3Bucket, tmp_pat
     found, log = run(s3, tmp_path, f"{tmp_path}/checkpoint")
 
     check(found, log)
+    assert "native_writer_unused" in log
     assert "ListObjects" not in s3.proxy.acts()
     assert s3.proxy.troubles == 4
     assert "storage_retried" in log
@@ -56,7 +57,7 @@ def test_spark_writes_and_reads_a_lake_on_s3_without_a_jar(s3: S3Bucket, tmp_pat
     assert names == [("first", 80, 80), ("second", 20, 20)]
 
 
-def test_spark_scans_the_files_and_keeps_its_checkpoint_on_s3_by_hadoop(
+def test_spark_writes_and_scans_files_and_keeps_its_checkpoint_on_s3_by_hadoop(
     s3: S3Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "HADOOP_AWS_JARS" not in os.environ:
@@ -67,10 +68,19 @@ def test_spark_scans_the_files_and_keeps_its_checkpoint_on_s3_by_hadoop(
         f"spark.hadoop.fs.s3a.endpoint {s3.proxy.endpoint}\n"
         "spark.hadoop.fs.s3a.path.style.access true\n"
         "spark.hadoop.fs.s3a.endpoint.region us-east-1\n"
+        "spark.hadoop.fs.s3a.committer.name magic\n"
+        f"{PROTOCOL_SETTING} {S3_PROTOCOL}\n"
+        "spark.sql.parquet.output.committer.class org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter\n"
     )
 
     found, log = run(s3, tmp_path, f"s3a://{s3.name}/{s3.folder}/checkpoint", *jars)
 
     check(found, log)
     assert found["native"] == ROWS
+    assert "native_writer_unused" not in log
+    natively = [key for key in s3.objects() if "/main/events/ducklake-" in f"/{key}" and "/part-" in key]
+    assert len(natively) == 2, s3.objects()
+    written = [request for request in s3.proxy.requests if "/main/events/" in request.key]
+    assert not any("x-amz-copy-source" in request.headers for request in written), "renamed"
+    assert [key for key in s3.objects() if "magic" in key] == []
     assert [key for key in s3.objects() if key.startswith("checkpoint/offsets/")]
