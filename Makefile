@@ -24,8 +24,8 @@ kafka-jars: $(ENVIRONMENT) ## fetch Kafka and a schema registry into ~/.cache, o
 	@$(BIN)/python -m ducklake_streaming.demo.maven kafka-broker kafka-connector schema-registry >/dev/null \
 		|| echo 'tests with Kafka or a schema registry will be skipped' >&2
 
-test-s3-spark: $(ENVIRONMENT) ## run the tests of Spark's own way to S3: checkpoints and scans by hadoop-aws (fetches 13 MB once)
-	@jars=$$($(BIN)/python -m ducklake_streaming.demo.maven s3-connector) && java_home=$$(scripts/java.sh) \
+test-s3-spark: $(ENVIRONMENT) ## run the tests of Spark's own way to S3: checkpoints, scans and writes by hadoop-aws (fetches 13 MB once)
+	@jars=$$($(BIN)/python -m ducklake_streaming.demo.maven s3-connector s3-committer) && java_home=$$(scripts/java.sh) \
 		&& HADOOP_AWS_JARS="$$jars" JAVA_HOME=$$java_home $(BIN)/pytest tests/storage/test_s3_spark.py $(ARGS)
 
 image: ## build the container image by docker, podman or buildah (IMAGE=ducklake-stream:0.1.0)

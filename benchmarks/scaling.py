@@ -1,9 +1,9 @@
 """What each part of a lake costs, and how many commits one PostgreSQL takes from many streams. `make bench-scaling`.
 
-Prints JSON, from which `scaling_model.py` finds limits; with `--write` it goes to `scaling_measured.json`. Commits of
-many streams are counted in a fixed time, in rounds whose median counts; of all else the fastest round counts, since
-other programs only make it slower. Of each series some points are `checks`: the model does not see them, and must
-predict them.
+Prints JSON, from which `scaling_model.py` finds limits; `--write` puts it into `scaling_measured.json`, and the tables
+that follow from it into `docs/scaling.md`. Commits of many streams are counted in a fixed time, in rounds whose median
+counts; of all else the fastest round counts, since other programs only make it slower. Of each series some points are
+`checks`: the model does not see them, and must predict them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import pyarrow as pa
 from benchmarks.contenders import TABLE, Place, Places, make_lake
 from benchmarks.readings import SCHEMA, make_readings
 from benchmarks.scaling_model import MEASURED, Costs, prediction_lines
-from benchmarks.scaling_streams import Found, measure_commits
+from benchmarks.scaling_page import PAGE, error_lines, write_page
+from benchmarks.scaling_streams import SERVER, Found, measure_commits
 from ducklake_core import Lake
 from ducklake_core.files.parquet_writer import write_data_files
 from ducklake_core.model import NewDataFile
@@ -42,16 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         places = Places(directory, stack.enter_context(run_postgres(SERVER)))
         text = json.dumps(measure(places, options.streams, options.seconds, options.rounds, options.scale), indent=2)
+    measured = json.loads(text)
     if options.write:
         MEASURED.write_text(text + "\n")
-    print(text)
-    measured = json.loads(text)
+        write_page(measured, PAGE)
     costs = Costs.fit(measured)
-    print("\n".join([*_error_lines(costs.errors(measured)), "", *prediction_lines(costs)]))
-
-
-# A commit is on the disk before it is acknowledged, as in production; what only a crash of the machine needs is off.
-SERVER = {"full_page_writes": "off", "max_connections": "200", "shared_buffers": "512MB"}
+    print("\n".join([text, "", *error_lines(costs, measured), "", *prediction_lines(costs)]))
 
 
 def measure(places: Places, streams: Sequence[int], seconds: float, rounds: int, scale: float) -> dict[str, object]:
@@ -209,21 +206,13 @@ def _fastest_ms(act: Callable[[], object], rounds: int = 15) -> float:
     return round(min(found), 3)
 
 
-def _error_lines(errors: dict[str, dict[int, float]]) -> list[str]:
-    return [
-        f"{name} at {n}: predicted with an error of {error:+.0%}"
-        for name, of in errors.items()
-        for n, error in of.items()
-    ]
-
-
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-scaling", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32, 64], help="streams at once")
     parser.add_argument("--seconds", type=float, default=5, help="how long each number of streams commits in a round")
     parser.add_argument("--rounds", type=int, default=5, help="how often all numbers of streams take their turn")
     parser.add_argument("--scale", type=float, default=1, help="smaller counts of files and tables, for a trial")
-    parser.add_argument("--write", action="store_true", help="keep the numbers in scaling_measured.json")
+    parser.add_argument("--write", action="store_true", help="keep the numbers, and write them into docs/scaling.md")
     return parser.parse_args(arguments)
 
 

@@ -1,22 +1,32 @@
-"""Many streams that commit ten rows each, again and again, into one lake: in processes and threads of their own."""
+"""Many streams that commit ten rows each, again and again, into one lake: in processes and threads of their own.
+
+`python -m benchmarks.scaling_streams --streams 16 64 --trigger 1` lets each commit once a second, as a trigger does.
+"""
 
 from __future__ import annotations
 
+import argparse
+import random
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.queues import Queue
+from pathlib import Path
 from statistics import median, quantiles
 
-from benchmarks.contenders import Place, make_lake
+from benchmarks.contenders import Place, Places, make_lake
 from benchmarks.readings import SCHEMA, make_readings
 from ducklake_core import Epoch, Lake, Transaction
 from ducklake_core.observe import CommitRetried, Event
+from tests.fixtures.postgres import run_postgres
 from tests.fixtures.processes import CONTEXT, join, start
 
 _PROCESSES = 4  # at most: Python has one interpreter in each
 _ROWS = 10
+# A commit is on the disk before it is acknowledged, as in production; what only a crash of the machine needs is off.
+SERVER = {"full_page_writes": "off", "max_connections": "200", "shared_buffers": "512MB"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +67,18 @@ class Retries:
                 self.count += 1
 
 
-def measure_commits(place: Place, streams: int, seconds: float) -> Found:
-    """Let so many streams commit for some seconds, each to a table of its own; return what they did."""
+def measure_commits(place: Place, streams: int, seconds: float, trigger: float = 0) -> Found:
+    """Let so many streams commit for some seconds, each to a table of its own; return what they did.
+
+    `trigger`: the seconds from one batch of a stream to its next; a commit's time is from when its batch was due.
+    """
     with make_lake(place) as lake:
         for number in range(streams):
             lake.create_table(f"s{number}", SCHEMA)
     processes = min(streams, _PROCESSES)
     barrier, answers = CONTEXT.Barrier(processes), CONTEXT.Queue()
     numbers = [list(range(first, streams, processes)) for first in range(processes)]
-    started = [start(commit_in_threads, place.url, some, seconds, barrier, answers) for some in numbers]
+    started = [start(commit_in_threads, place.url, some, seconds, trigger, barrier, answers) for some in numbers]
     found: list[tuple[list[float], int]] = [answers.get() for _ in started]
     assert not any(join(*started))
     times = [one for some, _ in found for one in some]
@@ -76,6 +89,7 @@ def commit_in_threads(
     url: str,
     streams: Sequence[int],
     seconds: float,
+    trigger: float,
     barrier: threading.Barrier,
     answers: Queue[tuple[list[float], int]],
 ) -> None:
@@ -93,10 +107,13 @@ def commit_in_threads(
             lake.commit_epoch(Epoch(table, batch, "query", "run"), write)
             ready.wait()
             ready.wait()
-            while time.perf_counter() < ends[0]:
-                batch, begun = batch + 1, time.perf_counter()
+            due = time.perf_counter() + trigger * random.random()  # noqa: S311 # no secret: triggers are not in step
+            while due < ends[0]:
+                time.sleep(max(0.0, due - time.perf_counter()))
+                batch += 1
                 lake.commit_epoch(Epoch(table, batch, "query", "run", continues_run=True), write)
-                times.append(1000 * (time.perf_counter() - begun))
+                times.append(1000 * (time.perf_counter() - due))
+                due = due + trigger if trigger else time.perf_counter()
 
     threads = [threading.Thread(target=commit, args=(number,)) for number in streams]
     for thread in threads:
@@ -109,3 +126,23 @@ def commit_in_threads(
     for thread in threads:
         thread.join()
     answers.put((times, retries.count))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--streams", nargs="+", type=int, default=[16, 64], help="streams at once")
+    parser.add_argument("--seconds", type=float, default=20, help="how long they commit")
+    parser.add_argument("--trigger", type=float, default=1, help="seconds from one batch to the next; 0: without pause")
+    options = parser.parse_args(arguments)
+    with run_postgres(SERVER) as server, tempfile.TemporaryDirectory() as folder:
+        for streams in options.streams:
+            found = measure_commits(Places(Path(folder), server).make(), streams, options.seconds, options.trigger)
+            attempts = found.attempts / max(1, found.commits)
+            print(
+                f"{streams} streams, a trigger of {options.trigger:g} s: {found.per_second:.1f} commits per second, "
+                f"{attempts:.2f} attempts, median {found.median_ms:.0f} ms, 99 % {found.p99_ms:.0f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main()

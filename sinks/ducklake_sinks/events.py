@@ -73,7 +73,8 @@ class InvalidTextMet(SinkEvent):
 class NativeWriterUnused(SinkEvent):
     """Large batches go to an object store by tasks of Python: Spark's own writer would rename files, a copy there.
 
-    It needs no jar, and nothing is to be done.
+    It needs no jar, and nothing has to be done. Spark's writer is used where it has
+    [committers for S3](object-storage.md#large-batches-by-sparks-own-writer).
     """
 
     line = "native_writer_unused"

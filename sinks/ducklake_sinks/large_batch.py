@@ -27,7 +27,12 @@ from ducklake_sinks.destination import Destination
 from ducklake_sinks.events import InvalidTextMet, NativeWriterUnused
 from ducklake_sinks.executor_python import refuse_missing_package
 from ducklake_sinks.frame_schema import FrameSchema
-from ducklake_sinks.native_files import InvalidTextFound, can_write_natively, write_natively
+from ducklake_sinks.native_files import (
+    InvalidTextFound,
+    can_write_natively,
+    takes_files_by_spark,
+    write_natively,
+)
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.part import Part, Quarantine, part_of
 from ducklake_sinks.routes import COMPUTED_ROUTE, TableKey, route_key
@@ -85,11 +90,12 @@ class LargeBatch:
         return replace(self, destination=destination, schema=FrameSchema.of(destination.frame.schema))
 
     def _can_write_natively(self, key: TableKey, target: Target) -> bool:
-        if not self.storage.is_local:
+        session = self.destination.frame.sparkSession
+        if not self.storage.is_local and not takes_files_by_spark(session, self.storage):
             self.recorder.record(NativeWriterUnused(hide_password(self.storage.root)))
             return False
         return key not in self.with_invalid_text and can_write_natively(
-            self.destination.frame.sparkSession, self.schema.spark, target.layout, self.storage
+            session, self.schema.spark, target.layout, self.storage
         )
 
     def _write_natively(self, target: Target) -> Part:

@@ -2,7 +2,8 @@
 
 Spark can give a field id to columns and struct fields, not to elements of lists and maps, and knows nothing of our
 partitions and sort orders: `can_write_natively` says where it will do. Its job commit puts the files of those tasks
-that succeeded, and no others, into a directory of this batch alone.
+that succeeded, and no others, into a directory of this batch alone. On S3 that must not be done by renames, which are
+copies there: only a session that commits by S3A's committers writes so.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import Column, NewDataFile
 from ducklake_core.spec.names import fold
+from ducklake_core.spec.paths import hadoop_storage
 from ducklake_core.spec.types import type_text
 from ducklake_core.spec.write_options import WriteOptions
 from ducklake_sinks.native_columns import NO_UTF8, NativeColumns
@@ -39,19 +41,32 @@ _NEEDED = {
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
+# Of the jar spark-hadoop-cloud: uploads of tasks that succeeded appear when the job commits, and nothing is renamed.
+PROTOCOL_SETTING, S3_PROTOCOL = (
+    "spark.sql.sources.commitProtocolClass",
+    "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
+)
 _GUESSED_TEXT_BYTES = 32
 _FOOTER_READERS = 8
 
 
 def can_write_natively(session: SparkSession, schema: T.StructType, layout: FileLayout, storage: Storage) -> bool:
     """Tell whether Spark's writer makes files that are just as ours would be."""
-    if not hasattr(session, "_jsparkSession") or not storage.is_local:
-        return False
     return (
-        _is_plain(layout)
+        hasattr(session, "_jsparkSession")
+        and _is_plain(layout)
         and _are_same(schema, layout.columns)
         and all(str(session.conf.get(name)).upper() == value.upper() for name, value in _NEEDED.items())
+        and takes_files_by_spark(session, storage)
     )
+
+
+def takes_files_by_spark(session: SparkSession, storage: Storage) -> bool:
+    """Tell whether Spark itself puts files into the storage, without renames where these are copies."""
+    if storage.is_local:
+        return True
+    is_s3 = hadoop_storage(storage.root).startswith("s3a://")
+    return is_s3 and not storage.options.needs_s3fs and session.conf.get(PROTOCOL_SETTING) == S3_PROTOCOL
 
 
 class InvalidTextFound(Exception):
@@ -68,7 +83,7 @@ def write_natively(
     """
     name = f"ducklake-{uuid7()}/"
     directory = layout.directory + name
-    counted = CountedRows(frame)
+    counted = CountedRows(frame, storage)
     with WrittenFiles(storage, [directory]) as written:
         try:
             _write(counted.frame, layout, directory, columns)
@@ -122,13 +137,20 @@ def _write(frame: DataFrame, layout: FileLayout, directory: str, columns: Native
         "mapreduce.fileoutputcommitter.algorithm.version": "1",  # only the job's commit publishes files
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
-    uri = Path(directory.removeprefix("file://")).absolute().as_uri()
     try:
-        columns.select(frame, layout.columns).write.options(**options).parquet(uri)
+        columns.select(frame, layout.columns).write.options(**options).parquet(_uri(directory))
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
         if NO_UTF8 in str(error):
             raise InvalidTextFound from error
         raise
+
+
+def _uri(directory: str) -> str:
+    """Return a directory as Spark knows it."""
+    scheme, separator, path = directory.partition("://")
+    if separator and scheme != "file":
+        return hadoop_storage(directory)
+    return Path(path if separator else directory).absolute().as_uri()
 
 
 def _row_bytes(columns: Sequence[Column]) -> int:

@@ -2,7 +2,7 @@
 
 A data path that is a folder must be the same folder on every machine. Where it is not, each executor writes to its own
 disk, nothing fails, and the rows would be lost: Spark's writer does not notice, and our tasks cannot. An object store
-is the same from everywhere.
+is the same from everywhere, if Spark's settings lead to the same.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def refuse_unshared_files(storage: Storage, directory: str, files: Iterable[NewD
 
 
 class CountedRows:
-    """A frame whose rows are counted while Spark's own writer writes them; where all is one machine, they are not."""
+    """A frame whose rows are counted while Spark's own writer writes them; on a disk of one machine they are not."""
 
-    def __init__(self, frame: DataFrame) -> None:
+    def __init__(self, frame: DataFrame, storage: Storage) -> None:
         self.frame = frame
         self._observation: Observation | None = None
-        if has_other_machines(frame.sparkSession):
+        if has_other_machines(frame.sparkSession) or not storage.is_local:
             self._observation = Observation()
             self.frame = frame.observe(self._observation, F.count(F.lit(1)).alias(_COUNT))
 
@@ -55,8 +55,9 @@ def has_other_machines(session: SparkSession) -> bool:
 
 def _unshared(storage: Storage, found: str) -> UnwritableFile:
     path = hide_password(storage.root)
-    return UnwritableFile(
-        f"driver and executors do not share data path '{path}': {found}. Mount the same folder at this path on every "
-        "machine, or keep the lake's files in an object store",
-        path=path,
+    remedy = (
+        "Mount the same folder at this path on every machine, or keep the lake's files in an object store"
+        if storage.is_local
+        else "Let spark.hadoop.fs.s3a.endpoint lead to the store that the lake's storage settings name"
     )
+    return UnwritableFile(f"driver and executors do not share data path '{path}': {found}. {remedy}", path=path)

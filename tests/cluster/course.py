@@ -95,6 +95,19 @@ class Course:
         with_sink.close()
         return {name: self._counted(f"main.{name}")["rows"] for name in ("even", "odd", "letters")}
 
+    def upserted(self) -> object:
+        """Changes by key: an executor dies in the middle of the second batch, which comes twice."""
+        trouble, rows = self._trouble("upserted", "executor dies"), self.plan.rows // 10
+        changes = {"keys": ["id"], "apply_as_deletes": "part = 0", "except_columns": ["part"]}
+        sink = self._sink("main.upserted", mode="upsert", **changes)
+        sink(self._rows(rows).selectExpr("id", "1 AS part", "text"), 0)
+        changed = self._rows(rows, first=rows // 2)
+        sink(trouble.on(changed), 1)
+        sink(changed, 1)
+        sink.close()
+        read = _sums(self._read("main.upserted"), "id")
+        return {**self._counted("main.upserted"), "read": read, "attempts": trouble.attempts()}
+
     def streamed(self) -> object:
         """A query with a checkpoint, whose third batch lets an executor die."""
         folder = f"{self.plan.directory}/input"

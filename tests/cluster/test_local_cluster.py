@@ -14,7 +14,7 @@ from tests.fixtures.postgres import PostgresServer
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ROWS = 20_000
 TWICE = {"rows": 2 * ROWS, "different": 2 * ROWS}
-STEPS = ["native", "tasks", "routed", "reads", "feed_stream", "many_inlined", "merged"]
+STEPS = ["native", "tasks", "upserted", "routed", "reads", "feed_stream", "many_inlined", "merged"]
 
 
 @pytest.fixture
@@ -30,12 +30,20 @@ def test_all_works_by_executors_that_have_no_password(lake: GuardedLake) -> None
 
     assert found["native"] == {**TWICE, "attempts": 2, "native": 2}
     assert found["tasks"] == {**TWICE, "attempts": 2, "native": 0}
+    check_upserted(found["upserted"], ROWS)
     assert found["routed"] == {"even": ROWS // 2, "odd": 2 * ROWS // 5, "letters": ROWS // 10}
     assert found["reads"] == {"table": TWICE, "native": TWICE}
     assert found["feed_stream"] == TWICE
     check_many_inlined(found["many_inlined"], "no password supplied")
     assert not found["merged"]["failed"], found["merged"]
     assert found["merged"]["rows"] == found["merged"]["different"] == 2 * ROWS
+
+
+def check_upserted(found: dict[str, Any], rows: int) -> None:  # Any: JSON
+    """See that changes were applied once: of the second half and as many again, every third is gone."""
+    first, end = rows // 20, rows // 20 + rows // 10
+    left = first + sum(number % 3 != 0 for number in range(first, end))
+    assert found == {"rows": left, "different": left, "read": {"rows": left, "different": left}, "attempts": 2}
 
 
 def check_many_inlined(found: dict[str, Any], reason: str) -> None:  # Any: JSON

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.course import Plan
 from tests.cluster.courses import run_course
-from tests.cluster.test_local_cluster import check_many_inlined
+from tests.cluster.test_local_cluster import check_many_inlined, check_upserted
 from tests.fixtures.clusters import Network, make_network, run_cluster
 from tests.fixtures.guarded import GuardedLake, guarded_lake
 from tests.fixtures.postgres import PostgresServer
@@ -53,8 +53,8 @@ def network() -> Iterator[Network]:
 def test_nothing_is_lost_or_doubled_when_executors_and_workers_die(
     lake: GuardedLake, network: Network, tmp_path: Path
 ) -> None:
-    steps = ["native", "tasks", "speculated_native", "speculated_tasks", "routed", "streamed", "reads", "feed_stream"]
-    steps += ["many_inlined", "merged", "fill_many", "feed", "worker_lost"]
+    steps = ["native", "tasks", "speculated_native", "speculated_tasks", "upserted", "routed", "streamed", "reads"]
+    steps += ["feed_stream", "many_inlined", "merged", "fill_many", "feed", "worker_lost"]
     twice = {"rows": 2 * ROWS, "different": 2 * ROWS}
     with run_cluster(tmp_path, network) as cluster:
         settings = {**cluster.driver_settings, **SPECULATION}
@@ -66,6 +66,7 @@ def test_nothing_is_lost_or_doubled_when_executors_and_workers_die(
     for name in ("native", "tasks", "speculated_native", "speculated_tasks", "worker_lost"):
         is_native = name.endswith("native")
         assert found[name] == {**twice, "attempts": 2, "native": 2 if is_native else 0}, name
+    check_upserted(found["upserted"], ROWS)
     assert found["routed"] == {"even": ROWS // 2, "odd": 2 * ROWS // 5, "letters": ROWS // 10}
     assert found["streamed"] == {"rows": 3 * ROWS, "different": 3 * ROWS}
     assert found["reads"] == {"table": twice, "native": twice}

@@ -1,20 +1,19 @@
-"""The page on scaling says what the model makes of the measured numbers."""
+"""The tables of the page on scaling have the measured numbers, and what the model makes of them."""
 
 import json
-from pathlib import Path
 
-from benchmarks.scaling_model import MEASURED, Costs, prediction_lines
+import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
-
-
-def test_predictions_on_the_page_are_those_of_the_model() -> None:
-    assert [line for line in prediction_lines(Costs.load()) if line not in PAGE] == []
+from benchmarks.scaling_model import MEASURED
+from benchmarks.scaling_page import PAGE, with_tables
 
 
-def test_errors_on_the_page_are_those_of_the_model() -> None:
-    measured = json.loads(MEASURED.read_text())
+def test_tables_on_the_page_are_those_of_the_measured_numbers() -> None:
+    text = PAGE.read_text()
 
-    for name, of in Costs.load().errors(measured).items():
-        for count, error in of.items():
-            assert f"| {name} | {count} | {error:+.0%} |" in PAGE
+    assert with_tables(text, json.loads(MEASURED.read_text())) == text
+
+
+def test_page_without_a_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="must have one table with the head"):
+        with_tables("no table", json.loads(MEASURED.read_text()))

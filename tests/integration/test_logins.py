@@ -41,6 +41,14 @@ class StrictServer:
         query = "&".join(f"{name}={value}" for name, value in given.items())
         return f"postgresql://{login}@{host}:{self.database.port}/{self.database.name}?{query}"
 
+    @property
+    def service(self) -> str:
+        """The server as a service `lake` of libpq, without the password."""
+        return (
+            f"[lake]\nhost={HOST}\nport={self.database.port}\ndbname={self.database.name}\nuser=writer\n"
+            f"sslmode=verify-full\nsslrootcert={self.certificates.authority}\n"
+        )
+
     def set_password(self, password: str) -> None:
         """Give the writer another password, and end the connections that it has."""
         with psycopg.connect(self.database.conninfo, autocommit=True) as connection:
@@ -119,10 +127,7 @@ def test_services_and_password_files_are_libpqs_own(
     strict.set_password("first")
     passwords, services = tmp_path / "pgpass", tmp_path / "services"
     write_passfile(passwords, "first")
-    services.write_text(
-        f"[lake]\nhost={HOST}\nport={strict.database.port}\ndbname={strict.database.name}\nuser=writer\n"
-        f"sslmode=verify-full\nsslrootcert={strict.certificates.authority}\n"
-    )
+    services.write_text(strict.service)
     monkeypatch.setenv("PGPASSFILE", str(passwords))
     monkeypatch.setenv("PGSERVICEFILE", str(services))
 
@@ -153,16 +158,25 @@ class Waits(Recorder):
             self.reasons.append(str(event.cause))
 
 
-@pytest.mark.parametrize("way", ["passfile", "reference"])
+@pytest.mark.parametrize("way", ["passfile", "reference", "service"])
 def test_password_that_is_changed_is_read_again(
     strict: StrictServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     file = tmp_path / "password"
-    write: Callable[[Path, str], None] = write_passfile if way == "passfile" else write_secret
+    write_service = lambda file, password: file.write_text(f"{strict.service}password={password}\n")  # noqa: E731 # it knows the server
+    ways: dict[str, tuple[Callable[[Path, str], object], str]] = {
+        "passfile": (write_passfile, strict.url("writer")),
+        "reference": (write_secret, strict.url(f"writer:${{file:{file}}}")),
+        "service": (write_service, "postgresql://"),
+    }
+    write, url = ways[way]
     strict.set_password("first")
     write(file, "first")
-    monkeypatch.setenv("PGPASSFILE", str(file))
-    address = strict.url("writer") if way == "passfile" else resolve(strict.url(f"writer:${{file:{file}}}"))
+    if way == "service":
+        monkeypatch.setenv("PGSERVICEFILE", str(file))
+        monkeypatch.setenv("PGSERVICE", "lake")
+    monkeypatch.setenv("PGPASSFILE", str(file) if way == "passfile" else "/no/such/file")
+    address = resolve(url)
     waits = Waits()
     with Lake.open(address, recorder=waits, catalog_timeout=60) as lake:
         lake.create_table(f"t_{way}", {"i": "int64"})

@@ -17,6 +17,7 @@ from tests.fixtures.catalogs import PostgresCatalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.postgres import PostgresDatabase, PostgresServer
 from tests.fixtures.roles import (
+    ADMIN,
     ANALYST,
     FEED,
     MAINTENANCE,
@@ -186,6 +187,25 @@ def test_script_can_be_run_again(guarded: GuardedLake) -> None:
     with guarded.open(SINK) as lake:
         commit(lake, 1, id=[2], more=[1])
         lake.flush_inlined(keep_superseded=0)
+
+
+def test_script_can_be_run_by_one_who_is_no_superuser(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    with without_roles(postgres_server):
+        guarded = make_guarded_lake(postgres_server, tmp_path, ADMIN)
+        with guarded.open(SINK) as lake:
+            lake.check_rights()
+            write_all_kinds(lake)
+
+        run_psql(guarded.database, "roles.sql", user=ADMIN)
+
+        with guarded.open(SINK) as lake:
+            commit(lake, 4, id=[5], more=[1])
+        with guarded.open(MAINTENANCE) as lake:
+            lake.check_rights(maintains=True)
+            assert not lake.rewrite_data_files(delete_threshold=0).has_failed
+        with guarded.open(ANALYST) as lake, pytest.raises(CatalogForbidden):
+            lake.append("t", {"id": [1], "more": [1]})
+        postgres_server.drop_database(guarded.database)
 
 
 def own_columns(database: PostgresDatabase) -> list[tuple[object, ...]]:

@@ -27,6 +27,7 @@ def main(catalog: str, data_path: str, checkpoint: str, *jars: str) -> None:
         sink(spark.range(3), 0)
         sink(spark.range(LARGE.start, LARGE.stop, 1, 2), 1)
         sink(spark.range(LARGE.start, LARGE.stop, 1, 2), 1)  # a replay
+    upsert(spark, catalog)
     with Lake.open(catalog) as lake:
         lake.flush_inlined("main.events")
     options = {"catalog": catalog, "table": "main.events"}
@@ -43,6 +44,24 @@ def main(catalog: str, data_path: str, checkpoint: str, *jars: str) -> None:
     }
     sys.stdout.write(json.dumps(found))
     spark.stop()
+
+
+def upsert(spark: SparkSession, catalog: str) -> None:
+    """Insert a hundred people, rename ten of them, let ten go, and bring ten more; the last batch comes twice."""
+    sink = DuckLakeSink(
+        catalog,
+        "main.people",
+        stream="people",
+        flush=None,
+        inline_rows=0,
+        mode="upsert",
+        keys=["id"],
+        apply_as_deletes="name IS NULL",
+    )
+    with closing(sink):
+        sink(spark.range(100).selectExpr("id", "'first' AS name"), 0)
+        for _ in range(2):
+            sink(spark.range(80, 110).selectExpr("id", "CASE WHEN id >= 90 THEN 'second' END AS name"), 1)
 
 
 def make_session(jars: tuple[str, ...]) -> SparkSession:

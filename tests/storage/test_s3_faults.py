@@ -2,7 +2,7 @@
 
 import itertools
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from ducklake_core import Lake
 from ducklake_core.errors import UnwritableFile
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.storage_retries import StoragePatience
+from tests.fixtures.oracle import Oracle
 from tests.fixtures.s3 import S3Bucket
 from tests.fixtures.s3_proxy import Request, Trouble
 
@@ -132,6 +133,39 @@ def test_every_third_request_fails_and_nothing_is_lost_or_doubled(lake: Lake, s3
     lake.cleanup_old_files(cleanup_all=True)
     assert lake.delete_orphaned_files(cleanup_all=True).paths == ()
     assert lake.doctor(full=True) == []
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.value)
+def test_upserts_in_trouble_are_applied_once_and_duckdb_reads_them(
+    lake: Lake, s3: S3Bucket, tmp_path: Path, oracle: Oracle, trouble: Trouble
+) -> None:
+    lake.create_table("people", {"id": "int64", "name": "varchar"})
+    number = itertools.count()
+    s3.proxy.trouble(trouble, lambda _: next(number) % 3 == 0, times=1000)
+
+    lake.upsert("people", named(range(100), "first"), keys=["id"])
+    report = lake.upsert("people", named(range(90, 110), "second"), keys=["id"])
+    again = lake.upsert("people", named(range(90, 110), "second"), keys=["id"])
+    gone = lake.delete_keys("people", {"id": [1, 95, 500]}, keys=["id"])
+
+    expected = {n: "first" if n < 90 else "second" for n in range(110) if n not in (1, 95)}
+    assert (report.inserted, report.updated, again.unchanged, gone.deleted) == (10, 10, 20, 2)
+    assert s3.proxy.troubles >= 3
+    assert {row["id"]: row["name"] for row in lake.table("people").read().to_pylist()} == expected
+    s3.proxy.forget()
+    changes = lake.changes("people", 0).column("_change_type").to_pylist()
+    assert [changes.count(one) for one in ("insert", "update_postimage", "delete")] == [110, 10, 2]
+    s3.attach(oracle, f"ducklake:sqlite:{tmp_path}/lake.sqlite")
+    assert dict(oracle.query("SELECT id, name FROM people")) == expected
+    oracle.execute("UPDATE people SET name = 'by DuckDB' WHERE id = 2")
+    assert lake.upsert("people", named([2, 3], "first"), keys=["id"]).updated == 1
+    assert len(lake.delete_orphaned_files(cleanup_all=True).paths) == 0
+    assert lake.doctor(full=True) == []
+
+
+def named(numbers: Iterable[int], name: str) -> pa.Table:
+    ids = list(numbers)
+    return pa.table({"id": pa.array(ids, pa.int64()), "name": [name] * len(ids)})
 
 
 def test_commit_whose_file_the_store_does_not_take_is_as_if_it_had_never_been(lake: Lake, s3: S3Bucket) -> None:

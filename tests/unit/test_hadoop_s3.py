@@ -6,6 +6,7 @@ import pytest
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.spec.paths import hadoop_storage
+from ducklake_sinks.native_files import PROTOCOL_SETTING, S3_PROTOCOL
 from ducklake_streaming.jobs.hadoop_s3 import check_s3_address, needs_hadoop, s3a_settings
 from ducklake_streaming.jobs.settings import Job
 
@@ -37,14 +38,21 @@ def test_data_files_on_s3_need_nothing_of_hadoop() -> None:
     assert s3a_settings(job("/c")) == {}
 
 
-def test_checkpoint_on_s3_gets_the_way_to_the_store_and_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_and_files_of_spark_get_the_way_to_the_store_and_no_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "pw-secret")
 
-    assert s3a_settings(job("s3://b/c")) == {
-        "spark.hadoop.fs.s3a.endpoint": "https://s3.example.com",
-        "spark.hadoop.fs.s3a.endpoint.region": "eu-1",
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-    }
+    by_spark = {PROTOCOL_SETTING: S3_PROTOCOL}
+    assert (
+        s3a_settings(job("s3://b/c"))
+        == s3a_settings(job("/c", settings=by_spark))
+        == {
+            "spark.hadoop.fs.s3a.endpoint": "https://s3.example.com",
+            "spark.hadoop.fs.s3a.endpoint.region": "eu-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+        }
+    )
 
 
 def test_checkpoint_on_s3_without_the_jar_is_refused_with_its_name() -> None:

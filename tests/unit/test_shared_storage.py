@@ -8,8 +8,10 @@ import pytest
 
 from ducklake_core.errors import CatalogForbidden, CatalogUnavailable, DuckLakeError, UnreadableFile, UnwritableFile
 from ducklake_core.files.storage import Storage
+from ducklake_core.files.storage_options import StorageOptions
 from ducklake_core.model import NewDataFile
 from ducklake_sinks import shared_storage
+from ducklake_sinks.native_files import PROTOCOL_SETTING, S3_PROTOCOL, takes_files_by_spark
 from ducklake_sinks.shared_storage import CountedRows, has_other_machines, refuse_unshared_files
 from ducklake_sources.executor_hint import executor_hint
 
@@ -64,7 +66,7 @@ def _observed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("written", "found", "is_refused"), [(10, 10, False), (10, 7, True), (10, 0, True), (0, 0, False)]
 )
 def test_rows_that_spark_has_written_elsewhere_are_refused(written: int, found: int, *, is_refused: bool) -> None:
-    counted = CountedRows(Frame("spark://master:7077", written))  # type: ignore[arg-type] # see the class
+    counted = CountedRows(Frame("spark://master:7077", written), Storage.of("/lake/"))  # type: ignore[arg-type] # see the class
     files = [new_file("a.parquet", 4, found)] if found else []
 
     if not is_refused:
@@ -72,6 +74,34 @@ def test_rows_that_spark_has_written_elsewhere_are_refused(written: int, found: 
         return
     with pytest.raises(UnwritableFile, match=f"of {written} rows that Spark's tasks have written, {found} are there"):
         counted.refuse_unshared_rows(Storage.of("/lake/"), files)
+
+
+@pytest.mark.usefixtures("_observed")
+def test_rows_that_spark_has_written_to_another_store_are_refused() -> None:
+    storage = Storage("s3://bucket/lake/")
+    counted = CountedRows(Frame("local[2]", 10), storage)  # type: ignore[arg-type] # see the class
+
+    with pytest.raises(UnwritableFile, match=r"of 10 rows .*, 0 are there. Let spark.hadoop.fs.s3a.endpoint lead"):
+        counted.refuse_unshared_rows(storage, [])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "url", "options", "expected"),
+    [
+        (S3_PROTOCOL, "s3://bucket/lake/", {}, True),
+        (S3_PROTOCOL, "s3a://bucket/lake/", {}, True),
+        (S3_PROTOCOL, "s3://bucket/lake/", {"sse": "AES256"}, False),
+        (S3_PROTOCOL, "gs://bucket/lake/", {}, False),
+        ("by renames", "s3://bucket/lake/", {}, False),
+        ("by renames", "/lake/", {}, True),
+    ],
+)
+def test_spark_writes_to_s3_where_nothing_is_renamed_and_no_header_is_asked_for(
+    protocol: str, url: str, options: dict[str, str], *, expected: bool
+) -> None:
+    session: Any = SimpleNamespace(conf=SimpleNamespace(get={PROTOCOL_SETTING: protocol}.__getitem__))  # Any: see above
+
+    assert takes_files_by_spark(session, Storage(url, StorageOptions(**options))) is expected  # type: ignore[arg-type] # texts
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ducklake_streaming.jobs.connector import JAR_SETTINGS, jar_files, spark_jar
 from ducklake_streaming.jobs.settings import FilesInput, Job
 
 _JAR = re.compile(r"hadoop-aws-\d.*\.jar")
+_COMMITS = "spark.sql.sources.commitProtocolClass"  # who sets it lets Spark write data files (sinks/native_files)
 _HADOOP = re.compile(r"hadoop-client-api-(\d[\w.]*)\.jar")
 
 
@@ -19,7 +20,9 @@ def is_s3(path: str) -> bool:
 
 
 def needs_hadoop(job: Job) -> bool:
-    """Tell whether Spark itself reads or writes on S3: checkpoints, and files that are an input."""
+    """Tell whether Spark itself reads or writes on S3: checkpoints, files that are an input, its own data files."""
+    if _COMMITS in job.spark.settings:
+        return True
     inputs = [pipeline.input.path for pipeline in job.pipeline.values() if isinstance(pipeline.input, FilesInput)]
     return any(map(is_s3, [*inputs, *(pipeline.checkpoint for pipeline in job.pipeline.values())]))
 
