@@ -1,6 +1,7 @@
 """`stream_changes`: a query of ranges whose function gets the changes, the same as `readStream` tells them."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput
 from ducklake_sinks import DuckLakeSink
 from ducklake_sources import changes_scan, stream_changes
+from ducklake_sources.feed_query import FeedQuery
+from ducklake_sources.options import parse_options
 from tests.fixtures.catalogs import Catalog
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -127,6 +130,21 @@ def test_columns_are_followed_through_their_changes(runs: Runs, lake: Lake, tmp_
     assert columns[:2] == ["i", "s"]
     assert after == [[(100, "x", "insert", 4, 10)]]
     assert runs.columns[-1][:2] == ["i", "title"]
+
+
+@ONLY_SQLITE
+def test_range_has_the_columns_that_its_query_began_with(lake: Lake, catalog: Catalog) -> None:
+    add(lake, 1)
+    options = parse_options({"catalog": catalog.url, "table": "t", "readChangeFeed": "true", "startingVersion": "2"})
+    with closing(FeedQuery(options, None)) as source:
+        start = source.initial()
+        end = source.latest(start, has_limits=False)
+        lake.rename_column("t", "s", "title")
+        with closing(FeedQuery(options, None)) as later:
+            columns, task = later.range_task(start, end)
+
+    assert [column.name for column in columns] == ["i", "s"]
+    assert task is not None
 
 
 def test_sink_is_such_a_function(spark: SparkSession, lake: Lake, catalog: Catalog, tmp_path: Path) -> None:
