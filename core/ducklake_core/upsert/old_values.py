@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, WantedRows, iterate_data_file
+from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, iterate_data_file
+from ducklake_core.files.row_groups import WantedRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.spec.kinds import NESTED, Kind
@@ -46,7 +47,9 @@ class OldValues:
 
     def _read_file(self, file: DataFile, hits: Hits, columns: Sequence[Column]) -> pa.Table:
         names = [c.name for c in columns]
-        request = ReadRequest(tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns)
+        request = ReadRequest(
+            tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns, keeps_footer=True
+        )
         found = []
         for rows in iterate_data_file(self.storage, file, request, wanted=WantedRows(hits.positions)):
             positions = rows.column(POSITIONS).to_numpy()
