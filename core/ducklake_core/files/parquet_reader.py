@@ -144,7 +144,9 @@ def _runs(
     if rows is not None and rows.inserted_in is not None and plan.snapshot_id_name is None:
         raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
     runs: list[tuple[list[int], int]] = []
-    start, leaves = 0, _leaves_of(parquet, plan, keys)
+    by_column = {key.column: key for key in keys}
+    leaves = [(by_column[c], leaf) for c, leaf in key_leaves(parquet.metadata, plan, [*by_column])] if keys else []
+    start = 0
     for group in range(parquet.num_row_groups):
         found = parquet.metadata.row_group(group)
         size = found.num_rows
@@ -160,14 +162,19 @@ def _runs(
     return runs
 
 
-def _leaves_of(parquet: pq.ParquetFile, plan: ReadPlan, keys: Sequence[WantedKey]) -> list[tuple[WantedKey, int]]:
-    """Return where a file has keys, as far as its values are taken as they are."""
+def key_leaves(footer: pq.FileMetaData, plan: ReadPlan, columns: Sequence[Column]) -> list[tuple[Column, int]]:
+    """Return in which leaf a file has columns, as far as their values are taken as they are."""
     places = {s.column.column_id: p for s, p in zip(plan.sources, plan.places, strict=True) if _is_as_stored(s)}
-    named = [(key, places.get(key.column.column_id)) for key in keys]
+    named = [(column, places.get(column.column_id)) for column in columns]
     if not any(place is not None for _, place in named):
         return []
-    paths = [parquet.schema.column(i).path for i in range(len(parquet.schema.names))]
-    return [(key, paths.index(plan.names[place])) for key, place in named if place is not None]
+    paths = {footer.schema.column(i).path: i for i in range(len(footer.schema.names))}
+    return [(column, paths[plan.names[place]]) for column, place in named if place is not None]
+
+
+def plan_of_footer(footer: pq.FileMetaData, file: DataFile, request: ReadRequest) -> ReadPlan:
+    """Return the plan of a file of which nothing but the footer is at hand."""
+    return _plan(footer.schema.to_arrow_schema(), file, request)
 
 
 def _is_as_stored(source: Source) -> bool:
