@@ -210,13 +210,22 @@ def test_values_that_were_read_are_not_read_again(lake: Lake, monkeypatch: pytes
 
     monkeypatch.setattr(OldValues, "_read_file", read_and_note)
     with pytest.raises(CommitConflict), lake.transaction() as tx:  # noqa: PT012 # the commit fails
-        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+        tx.upsert("t", rows([1, 2], "n1"), keys="id", memory=memory)
         lake.update("t", {"v": 7.0}, "id = 100")
     first = len(read)
     with lake.transaction() as tx:
-        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+        tx.upsert("t", rows([1, 2], "n1"), keys="id", memory=memory)
     assert len(read) == first > 0
-    assert {i: contents(lake)[i] for i in (1, 2)} == {1: "new1", 2: "new2"}
+    assert {i: contents(lake)[i] for i in (1, 2)} == {1: "n11", 2: "n12"}
+
+
+def test_a_value_that_a_row_group_cannot_have_is_a_change_without_a_look(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(OldValues, "_read_file", lambda *args: read.append(args))
+    assert lake.upsert("t", rows([1, 2], "z"), keys="id").updated == 2
+    assert not read
 
 
 def test_an_upsert_follows_on_new_inlined_rows_of_other_keys_as_it_is(catalog: Catalog, lake: Lake) -> None:

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 FIRST_WITH_ROW_ARRAYS = 140_000
 # How long others that want to read a table may have to wait behind us.
 _LOCK_MILLISECONDS = 500
-# So many can be fetched one by one; more are faster by a COPY, which is a round trip of its own.
-_FEW_CELLS = 4_000
+# So many may be fetched one by one; more are faster by a COPY, which is a round trip of its own.
+_FEW_CELLS = 50_000
 _AMONG: Mapping[Kind, TypeEngine[Any]] = {Kind.INTEGER: BigInteger(), Kind.TEXT: LargeBinary()}  # Any: of each kind
 _QUOTED = '"\\\\x{}"'  # bytes as a value of an array, whose backslash is escaped
 
