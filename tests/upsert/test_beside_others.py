@@ -90,10 +90,15 @@ def test_commit_that_rests_on_what_has_changed_is_refused_and_planned_anew(
 
 def test_transaction_that_rests_on_rows_conflicts_also_where_it_changes_none(lake: Lake) -> None:
     lake.create_table("log", {"id": "int64"})
-    with pytest.raises(CommitConflict, match=r"table 'main.t' had rows"), lake.transaction() as tx:  # noqa: PT012 # the commit fails
-        assert tx.upsert("t", rows([1]), keys="id").unchanged == 1
-        tx.append("log", {"id": [1]})
-        lake.update("t", {"name": "other"}, "id = 1")
+    others: list[Callable[[], object]] = [
+        lambda: lake.update("t", {"name": "other"}, "id = 1"),
+        lambda: lake.delete("t", "id = 2"),
+    ]
+    for key, act in enumerate(others, 1):
+        with pytest.raises(CommitConflict, match=r"table 'main.t' had rows"), lake.transaction() as tx:  # noqa: PT012 # the commit fails
+            assert tx.upsert("t", rows([key]), keys="id").unchanged == 1
+            tx.append("log", {"id": [1]})
+            act()
 
 
 DUCKDB = {
@@ -228,11 +233,12 @@ def test_a_value_that_a_row_group_cannot_have_is_a_change_without_a_look(
     assert not read
 
 
-def test_an_upsert_follows_on_new_inlined_rows_of_other_keys_as_it_is(catalog: Catalog, lake: Lake) -> None:
+def test_an_upsert_follows_on_new_rows_of_other_keys_as_it_is(catalog: Catalog, lake: Lake) -> None:
     with Lake.open(catalog.url) as other, lake.transaction() as tx:
         tx.upsert("t", rows([1, 100, 200], "new"), keys="id")
         tx.upsert("t", rows([2], "new"), keys="id")
         other.append("t", rows([201, 202], "other"))
+        other.append("t", rows(list(range(1000, 1000 + MANY)), "other"))
     found = contents(lake)
     assert {i: found[i] for i in (1, 2, 100, 200, 201)} == {
         1: "new1", 2: "new2", 100: "new100", 200: "new200", 201: "other201"
