@@ -57,7 +57,8 @@ def test_values_that_footers_tell_nothing_certain_of_are_no_wanted_key() -> None
 
 def changed(file: DataFile, positions: list[int], **new: pa.Array) -> list[bool]:
     footer = pq.read_metadata(file.path)
-    return certainly_other(footer, file, COLUMNS, np.asarray(positions), pa.table(new)).tolist()
+    found: list[bool] = certainly_other(footer, file, COLUMNS, np.asarray(positions), pa.table(new)).tolist()
+    return found
 
 
 def test_a_value_within_the_bounds_of_its_row_group_is_no_certain_change(file: DataFile) -> None:
