@@ -274,3 +274,13 @@ def test_a_new_row_with_a_key_of_an_upsert_is_a_conflict(
         BRINGS_KEY[how](other)
         with pytest.raises(CommitConflict):
             tx.commit()
+
+
+def test_an_upsert_from_an_older_base_sees_what_its_own_lake_has_done_since(lake: Lake) -> None:
+    for key in (1000, 1001):  # the lake knows its own last snapshot, and assumes that it is the head
+        lake.append("t", rows([key]))
+    tx = lake.transaction()
+    tx.upsert("t", rows([200], "new"), keys="id")
+    lake.append("t", rows([200], "other"))
+    with pytest.raises(CommitConflict):
+        tx.commit()
