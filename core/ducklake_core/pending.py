@@ -31,6 +31,7 @@ from ducklake_core.plan.staged import (
 )
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.upsert.key_index import KeyIndex
+from ducklake_core.upsert.threads import beside_each_other
 
 
 @dataclass(slots=True)
@@ -134,6 +135,7 @@ class PendingTable:
             files=tuple(self.files),
             inlined_ends=tuple(InlinedEnd(n, tuple(sorted(ids))) for n, ids in self.inlined_ends.items() if ids),
         )
+        self._write_delete_files(storage, snapshot_id)
         for file, positions in self.deleted.values():
             writes = self._with_deletes(writes, storage, data_path, file, positions, snapshot_id)
         is_inlined = self.is_inlinable and self.options.row_limit > 0
@@ -151,6 +153,16 @@ class PendingTable:
         found += [InlinedRows(a.rows, self.table.columns, a.row_ids) for a in updated]
         return found
 
+    def _write_delete_files(self, storage: Storage, snapshot_id: SnapshotId) -> None:
+        """Write those that are needed beside each other: they are small, and most of the time is spent waiting."""
+        pairs = [(f, p) for f, p in self.deleted.values() if len(p) and not self._is_inlined(p)]
+        pairs = [(file, positions) for file, positions in pairs if not _ends_file(file, len(positions))]
+        beside_each_other(lambda pair: self._delete_file(storage, *pair, snapshot_id), pairs)
+
+    def _is_inlined(self, positions: np.ndarray) -> bool:
+        """Tell whether positions are few enough to be rows of the catalog."""
+        return self.before is not None and len(positions) <= self.options.row_limit
+
     def _with_deletes(
         self,
         writes: TableWrites,
@@ -162,7 +174,7 @@ class PendingTable:
     ) -> TableWrites:
         if not len(positions):
             return writes
-        if self.before is not None and len(positions) <= self.options.row_limit:
+        if self._is_inlined(positions):
             inlined = InlinedFileDeletes(file.data_file_id, tuple(positions.tolist()))
             return replace(writes, inlined_file_deletes=(*writes.inlined_file_deletes, inlined))
         if _ends_file(file, len(positions)):
@@ -173,6 +185,12 @@ class PendingTable:
         deletes = ReplacedDeletes(file.data_file_id, new, begin, replaced)
         return replace(writes, delete_files=(*writes.delete_files, deletes))
 
+    def old_deletes(self, storage: Storage, file: DataFile) -> tuple[np.ndarray, np.ndarray]:
+        """Return the positions that a file's delete files ever delete, and the snapshots that did; read once."""
+        if file.data_file_id not in self._old_deletes:
+            self._old_deletes[file.data_file_id] = read_all_deletes(storage, file.delete_files)
+        return self._old_deletes[file.data_file_id]
+
     def _delete_file(
         self, storage: Storage, file: DataFile, positions: np.ndarray, snapshot_id: SnapshotId
     ) -> NewDeleteFile:
@@ -181,9 +199,7 @@ class PendingTable:
         if key not in self._delete_files:
             snapshots: np.ndarray | None = None
             if old:
-                if file.data_file_id not in self._old_deletes:  # each snapshot id that is tried asks for them
-                    self._old_deletes[file.data_file_id] = read_all_deletes(storage, old)
-                known, begins = self._old_deletes[file.data_file_id]
+                known, begins = self.old_deletes(storage, file)
                 positions, snapshots = merge_deletes(known, begins, positions, snapshot_id)
             self._delete_files[key] = write_delete_file(
                 storage, self.table.directory, file.path, positions, snapshots, encrypted=self.options.encrypted

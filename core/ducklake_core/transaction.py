@@ -45,7 +45,7 @@ from ducklake_core.replacements import TransactionReplacements
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.names import join_table_name, quoted, split_path
 from ducklake_core.spec.types import build_columns
-from ducklake_core.upsert.newcomers import tables_apart
+from ducklake_core.upsert.newcomers import Newcomers
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
@@ -154,9 +154,9 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         return Staged(self._definitions.snapshot, tables, *schemas, self._info, self._epoch, snapshot_id)
 
     def _find_apart(self, session: Session, head: SnapshotId) -> frozenset[int]:
-        """Return the tables of upserts whose inlined rows since the base have none of the keys."""
-        span = SnapshotSpan(self.base.snapshot_id, head)
-        return tables_apart(session, self._pending.tables.values(), span, self._lake.data_path)
+        """Return the tables of upserts whose new rows since the base have none of the keys."""
+        newcomers = Newcomers(session, SnapshotSpan(self.base.snapshot_id, head), self.base.next_file_id)
+        return newcomers.tables_apart(self._pending.tables.values(), self._lake.data_path)
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""

@@ -35,8 +35,10 @@ def lake(catalog: Catalog) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("rivals", [1, 3])
-def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(catalog: Catalog, lake: Lake, rivals: int) -> None:
+@pytest.mark.parametrize(("rivals", "writes"), [(1, 2), (3, 6)])  # the third time for several of the next ids
+def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(
+    catalog: Catalog, lake: Lake, rivals: int, writes: int
+) -> None:
     written: list[bool] = []
 
     def beat() -> None:
@@ -48,7 +50,7 @@ def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(catalog: Ca
     with lake, at_fault("after_delete_file_write", beat):
         lake.delete("t", "id < 60")
 
-        assert written == [False] * (1 + rivals)
+        assert written == [False] * writes
         assert sorted(lake.table("t").read()["id"].to_pylist()) == [*range(60, 100), *range(1001, 1001 + rivals)]
         assert lake.table("t", at=3).count() == 70
     check_lake(catalog)
@@ -57,7 +59,7 @@ def test_delete_files_of_a_rebased_delete_are_written_without_a_lock(catalog: Ca
 def test_delete_that_never_meets_the_id_its_files_name_gives_up_and_leaves_nothing(
     catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ducklake_core.catalog.committer._MAX_STAGINGS", 3)
+    monkeypatch.setattr("ducklake_core.catalog.committer._STAGED_IDS", (1, 1, 1))
     lake.database.patience = patience_for(1)
 
     def beat() -> None:
@@ -69,6 +71,26 @@ def test_delete_that_never_meets_the_id_its_files_name_gives_up_and_leaves_nothi
             lake.delete("t", "id < 60")
 
         assert lake.table("t").count() == 74
+    check_lake(catalog)
+
+
+def test_delete_meets_its_id_beside_others_that_commit_as_often_as_it_writes_two_files(
+    catalog: Catalog, lake: Lake
+) -> None:
+    written: list[int] = []
+
+    def beat() -> None:
+        written.append(1)
+        if len(written) < 4 or len(written) % 2:
+            with Lake.open(catalog.url) as rival:
+                rival.append("t", {"id": [1000 + len(written)]})
+
+    lake.database.patience = patience_for(1)
+    with lake, at_fault("after_delete_file_write", beat):
+        lake.delete("t", "id < 60")
+
+        assert lake.table("t", at=3).count() == 70
+        assert [i for i in lake.table("t").read()["id"].to_pylist() if i < 100] == [*range(60, 100)]
     check_lake(catalog)
 
 

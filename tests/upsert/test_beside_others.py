@@ -90,10 +90,15 @@ def test_commit_that_rests_on_what_has_changed_is_refused_and_planned_anew(
 
 def test_transaction_that_rests_on_rows_conflicts_also_where_it_changes_none(lake: Lake) -> None:
     lake.create_table("log", {"id": "int64"})
-    with pytest.raises(CommitConflict, match=r"table 'main.t' had rows"), lake.transaction() as tx:  # noqa: PT012 # the commit fails
-        assert tx.upsert("t", rows([1]), keys="id").unchanged == 1
-        tx.append("log", {"id": [1]})
-        lake.update("t", {"name": "other"}, "id = 1")
+    others: list[Callable[[], object]] = [
+        lambda: lake.update("t", {"name": "other"}, "id = 1"),
+        lambda: lake.delete("t", "id = 2"),
+    ]
+    for key, act in enumerate(others, 1):
+        with pytest.raises(CommitConflict, match=r"table 'main.t' had rows"), lake.transaction() as tx:  # noqa: PT012 # the commit fails
+            assert tx.upsert("t", rows([key]), keys="id").unchanged == 1
+            tx.append("log", {"id": [1]})
+            act()
 
 
 DUCKDB = {
@@ -210,20 +215,30 @@ def test_values_that_were_read_are_not_read_again(lake: Lake, monkeypatch: pytes
 
     monkeypatch.setattr(OldValues, "_read_file", read_and_note)
     with pytest.raises(CommitConflict), lake.transaction() as tx:  # noqa: PT012 # the commit fails
-        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+        tx.upsert("t", rows([1, 2], "n1"), keys="id", memory=memory)
         lake.update("t", {"v": 7.0}, "id = 100")
     first = len(read)
     with lake.transaction() as tx:
-        tx.upsert("t", rows([1, 2], "new"), keys="id", memory=memory)
+        tx.upsert("t", rows([1, 2], "n1"), keys="id", memory=memory)
     assert len(read) == first > 0
-    assert {i: contents(lake)[i] for i in (1, 2)} == {1: "new1", 2: "new2"}
+    assert {i: contents(lake)[i] for i in (1, 2)} == {1: "n11", 2: "n12"}
 
 
-def test_an_upsert_follows_on_new_inlined_rows_of_other_keys_as_it_is(catalog: Catalog, lake: Lake) -> None:
+def test_a_value_that_a_row_group_cannot_have_is_a_change_without_a_look(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(OldValues, "_read_file", lambda *args: read.append(args))
+    assert lake.upsert("t", rows([1, 2], "z"), keys="id").updated == 2
+    assert not read
+
+
+def test_an_upsert_follows_on_new_rows_of_other_keys_as_it_is(catalog: Catalog, lake: Lake) -> None:
     with Lake.open(catalog.url) as other, lake.transaction() as tx:
         tx.upsert("t", rows([1, 100, 200], "new"), keys="id")
         tx.upsert("t", rows([2], "new"), keys="id")
         other.append("t", rows([201, 202], "other"))
+        other.append("t", rows(list(range(1000, 1000 + MANY)), "other"))
     found = contents(lake)
     assert {i: found[i] for i in (1, 2, 100, 200, 201)} == {
         1: "new1", 2: "new2", 100: "new100", 200: "new200", 201: "other201"
@@ -259,3 +274,13 @@ def test_a_new_row_with_a_key_of_an_upsert_is_a_conflict(
         BRINGS_KEY[how](other)
         with pytest.raises(CommitConflict):
             tx.commit()
+
+
+def test_an_upsert_from_an_older_base_sees_what_its_own_lake_has_done_since(lake: Lake) -> None:
+    for key in (1000, 1001):  # the lake knows its own last snapshot, and assumes that it is the head
+        lake.append("t", rows([key]))
+    tx = lake.transaction()
+    tx.upsert("t", rows([200], "new"), keys="id")
+    lake.append("t", rows([200], "other"))
+    with pytest.raises(CommitConflict):
+        tx.commit()

@@ -1,15 +1,17 @@
 """Upserts by key: what they do to rows, and that DuckDB sees the same."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch
+from ducklake_core.upsert.report import UpsertReport
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
 from tests.fixtures.oracle import Oracle
@@ -285,3 +287,29 @@ def test_the_row_that_is_kept_of_a_key_is_a_committed_one(catalog: Catalog, orac
         tx.upsert("t", rows([2], "new"), keys="id", on_duplicate_keys="keep_first")
     oracle.attach(catalog.attach)
     assert (contents(lake), row_ids(oracle)) == ({1: "n1", 2: "new2"}, {1: 0, 2: 1})
+
+
+@pytest.mark.parametrize("type_", ["date", "int64", "varchar", "uuid"])
+def test_inlined_rows_are_found_page_by_page_and_by_pieces_of_many_keys(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, type_: str
+) -> None:
+    """Some keys the database cannot compare; of others one statement names only so many."""
+    monkeypatch.setattr("ducklake_core.upsert.catalog_search._PAGE_ROWS", 3)
+    monkeypatch.setattr(type(lake.database.dialect.inlined), "most_values", 2)
+    made: dict[str, Callable[[int], object]] = {
+        "date": lambda i: date(2024, 1, 1 + i),
+        "int64": lambda i: i,
+        "varchar": lambda i: f'"\\{i},é',
+        "uuid": lambda i: str(UUID(int=i)),
+    }
+    lake.set_option("data_inlining_row_limit", 100)
+    lake.create_table("keyed", {"k": type_, "v": "int64"})
+
+    def upsert(numbers: list[int], value: int) -> UpsertReport:
+        return lake.upsert("keyed", {"k": [made[type_](i) for i in numbers], "v": [value] * len(numbers)}, keys="k")
+
+    assert upsert(list(range(8)), 1).inserted == 8
+    report = upsert([1, 4, 5, 6, 7, 9], 2)
+    assert (report.updated, report.inserted) == (5, 1)
+    assert sorted(lake.table("keyed").read()["v"].to_pylist()) == [1, 1, 1, 2, 2, 2, 2, 2, 2]
+    assert report.files_opened == 0

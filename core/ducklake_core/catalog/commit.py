@@ -52,9 +52,10 @@ class Commit:
 
     `stage_for` writes the delete files that name their snapshot for the id that it is given, and returns the changes
     with them; None: no file of these changes names one. `find_apart` returns the tables whose rows the changes rest on
-    and whose inlined rows since the base, up to a snapshot, are of no concern to them; None: there are none such.
+    and whose new rows since the base, up to a snapshot, are of no concern to them; None: there are none such.
     `in_doubt`: a COMMIT was sent, and it is not certain that it
-    has failed. `lost_answers`: how many got none; `was_found`: one of those has made the snapshot.
+    has failed. `lost_answers`: how many got none; `was_found`: one of those has made the snapshot. `ready`: the changes
+    with files that name their snapshot, by its id.
     """
 
     staged: Staged
@@ -66,16 +67,27 @@ class Commit:
     result: CommitResult | None = None
     lost_answers: int = 0
     was_found: bool = False
+    ready: dict[SnapshotId, Staged] = field(default_factory=dict)
 
     @property
     def is_void(self) -> bool:
         """Tell whether no snapshot has its files, nor may have: it has failed, or its epoch was committed before."""
         return not self.in_doubt and (self.result is None or self.result.replayed)
 
-    def stage(self, snapshot_id: SnapshotId) -> None:
-        """Make its files those of a snapshot id; they are written while no transaction is open."""
-        if self.stage_for is not None:
-            self.staged = self.stage_for(snapshot_id)
+    def stage(self, snapshot_id: SnapshotId, count: int = 1) -> None:
+        """Make its files those of a snapshot id, and of the next ones, so many; while no transaction is open."""
+        if self.stage_for is None:
+            return
+        for next_id in range(snapshot_id, snapshot_id + count):
+            self.ready[SnapshotId(next_id)] = self.stage_for(SnapshotId(next_id))
+        self.staged = self.ready[snapshot_id]
+
+    def take_ready(self, snapshot_id: SnapshotId) -> bool:
+        """Make its files those of a snapshot id if they have been written; tell whether they have."""
+        if snapshot_id not in self.ready:
+            return False
+        self.staged = self.ready[snapshot_id]
+        return True
 
     @contextmanager
     def sending(self, attempt: UnconfirmedCommit) -> Iterator[None]:

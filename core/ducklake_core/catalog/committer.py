@@ -58,9 +58,10 @@ from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.plan.writes import InsertInlined
 from ducklake_core.retries import retry_while_unavailable
 
-# So often in a row an attempt writes delete files for an id that another takes meanwhile. Then it waits, as after any
+# For so many ids an attempt writes delete files, one time after the other, when others take those ids meanwhile. With
+# files for several of the next ids it has them when its turn comes. After the last time it waits, as after any
 # contention: the patience with the catalog bounds the whole.
-_MAX_STAGINGS = 3
+_STAGED_IDS = (1, 4, 16)
 
 
 class Committer:
@@ -99,12 +100,13 @@ class Committer:
     def _attempt(self, commit: Commit) -> CommitResult:
         """Try once; where files must name another snapshot than they do, write those and look at the head again."""
         commit.attempts += 1
-        for _ in range(_MAX_STAGINGS):
+        for count in (*_STAGED_IDS, 0):
             outcome = self._in_transaction(commit)
             if isinstance(outcome, CommitResult):
                 commit.result = outcome if commit.attempts == 1 else replace(outcome, attempts=commit.attempts)
                 return commit.result
-            commit.stage(outcome.snapshot_id)
+            if count:
+                commit.stage(outcome.snapshot_id, count)
         raise ContentionError(
             f"others committed to catalog '{self.database.url.shown}' whenever delete files had been written for the "
             "next snapshot; retries are exhausted"
@@ -127,7 +129,10 @@ class Committer:
         known = _find_committed(session, commit, basis)
         if known is not None:
             return known
-        match self._rebase(session, commit, basis.head):
+        rebased = self._rebase(session, commit, basis.head)
+        if isinstance(rebased, NeedsFiles) and commit.take_ready(rebased.snapshot_id):
+            rebased = Rebased(commit.staged)
+        match rebased:
             case NeedsFiles() as needed:
                 return needed
             case Refused() as refused:

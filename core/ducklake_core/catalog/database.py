@@ -58,6 +58,7 @@ class Database:
         # What a session may raise: some statements go through SQLAlchemy, some straight to the driver.
         self._errors = (SQLAlchemyError, self.dialect.errors.raised)
         self._was_let_in = False
+        self.delete_tables: set[str] = set()  # of inlined deletes, which were there when last looked for
         self._idle: list[Connection] = []  # the last one used: the pool takes as long as a statement to hand it out
 
     def __reduce__(self) -> tuple[Any, ...]:  # Any: fixed by the pickle protocol

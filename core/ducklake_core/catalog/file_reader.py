@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import TypeAlias
@@ -14,7 +14,7 @@ from sqlalchemy import Table
 from ducklake_core.catalog import file_queries as queries
 from ducklake_core.catalog.inlined_tables import inlined_delete_table
 from ducklake_core.catalog.query import Query
-from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.catalog.stored_tables import exists_statement, is_true, table_exists
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import (
@@ -31,7 +31,16 @@ from ducklake_core.model import (
     TableVersion,
 )
 from ducklake_core.spec.changes import ROW_DELETES, ROW_INSERTS, ChangeKind
-from ducklake_core.spec.rows import DataFileRow, FileColumnStatsRow, InlinedDeleteRow, NameMappingRow, PartitionValueRow
+from ducklake_core.spec.rows import (
+    DataFileRow,
+    DeletedPositionRow,
+    FileColumnStatsRow,
+    InlinedDeleteRow,
+    NameMappingRow,
+    PartitionValueRow,
+)
+
+FileStats: TypeAlias = dict[DataFileId, dict[ColumnId, ColumnStats]]
 
 
 def read_data_files(
@@ -62,41 +71,82 @@ class _Asked:
     values: Query[PartitionValueRow] | None
     file_ids: Collection[int] | None = None
 
+    def statements(self, session: Session, table: TableVersion, snapshot: SnapshotId) -> list[Statement]:
+        of_table = {"table_id": table.table_id}
+        values = [] if self.values is None else [Statement(self.values.select, of_table)]
+        files = Statement(self.files.select, {**of_table, "snapshot": snapshot})
+        return [files, Statement(queries.name_mappings(session.tables).select, of_table), *values]
+
+    def files_of(
+        self,
+        session: Session,
+        table: TableVersion,
+        results: Sequence[list[Row]],
+        deletes: Mapping[int, tuple[int, ...]],
+    ) -> list[DataFile]:
+        """Return the data files that the statements have found."""
+        files, mappings, *values = results
+        known = _Known(
+            _mappings_of(queries.name_mappings(session.tables).named(mappings)),
+            {} if self.values is None else _partition_values_of(self.values.named(chain(*values))),
+            deletes,
+        )
+        return [_data_file_of(rows, table, known) for rows in _by_data_file(self.files.named(files)).values()]
+
 
 def _read_data_files(session: Session, table: TableVersion, snapshot: SnapshotId, asked: _Asked) -> list[DataFile]:
-    of_table, mappings = {"table_id": table.table_id}, queries.name_mappings(session.tables)
-    files, values = asked.files, asked.values
-    statements = [
-        Statement(files.select, {**of_table, "snapshot": snapshot}),
-        Statement(mappings.select, of_table),
-        exists_statement(session, f"ducklake_inlined_delete_{table.table_id}"),
-    ]
-    statements += [Statement(values.select, of_table)] if values is not None else []
-    file_rows, mapping_rows, exists, *value_rows = session.run(statements)
-    known = _Known(
-        _mappings_of(mappings.named(mapping_rows)),
-        _partition_values_of(values.named(chain(*value_rows))) if values is not None else {},
-        _inlined_deletes(session, table, snapshot, asked.file_ids) if is_true(exists) else {},
-    )
-    return [_data_file_of(rows, table, known) for rows in _by_data_file(files.named(file_rows)).values()]
+    exists = exists_statement(session, f"ducklake_inlined_delete_{table.table_id}")
+    found, *results = session.run([exists, *asked.statements(session, table, snapshot)])
+    deletes = _inlined_deletes(session, table, snapshot, asked.file_ids) if is_true(found) else {}
+    return asked.files_of(session, table, results, deletes)
 
 
-def read_file_stats(
-    session: Session, table: TableVersion, column_ids: Iterable[ColumnId]
-) -> dict[DataFileId, dict[ColumnId, ColumnStats]]:
+def read_files_and_stats(
+    session: Session,
+    table: TableVersion,
+    snapshot: SnapshotId,
+    column_ids: Sequence[ColumnId],
+    run: Callable[[Sequence[Statement]], list[list[Row]]],
+) -> tuple[list[DataFile], FileStats] | None:
+    """Return the data files live at a snapshot, and statistics of some columns, by one call of `run`.
+
+    None: the table has inlined deletes, which was not known. From now on it is: whoever asks again, in a transaction of
+    its own, gets an answer. It raises CatalogTableMissing when they are gone; then it is not known any more.
+    """
+    t, deletes = session.tables, inlined_delete_table(table.table_id, session.database.url.metadata_schema)
+    known, asked = session.database.delete_tables, _Asked(queries.data_files(t), queries.partition_values(t))
+    has_deletes = deletes.name in known
+    known.discard(deletes.name)
+    positions, stats = queries.deleted_positions(deletes), queries.file_column_stats(t)
+    of_deletes = exists_statement(session, deletes.name)
+    if has_deletes:
+        of_deletes = Statement(positions.select, {"snapshot": snapshot})
+    of_stats = [Statement(stats.select, {"table_id": table.table_id, "column_id": i}) for i in column_ids]
+    found, *results = run([of_deletes, *of_stats, *asked.statements(session, table, snapshot)])
+    if has_deletes or is_true(found):
+        known.add(deletes.name)
+    if not has_deletes and is_true(found):
+        return None
+    by_file = _positions_of(positions.named(found)) if has_deletes else {}
+    files = asked.files_of(session, table, results[len(of_stats) :], by_file)
+    return files, _stats_of(stats.named(chain(*results[: len(of_stats)])))
+
+
+def read_file_stats(session: Session, table: TableVersion, column_ids: Iterable[ColumnId]) -> FileStats:
     """Return the statistics of some columns by data file."""
     query = queries.file_column_stats(session.tables)
     statements = [Statement(query.select, {"table_id": table.table_id, "column_id": i}) for i in column_ids]
-    stats: dict[DataFileId, dict[ColumnId, ColumnStats]] = defaultdict(dict)
-    for row in query.named(chain(*session.run(statements))) if statements else ():
-        stats[row.data_file_id][row.column_id] = _column_stats_of(row)
-    return stats
+    return _stats_of(query.named(chain(*session.run(statements)))) if statements else {}
 
 
-def read_stats_of_files(session: Session, file_ids: Collection[int]) -> dict[DataFileId, dict[ColumnId, ColumnStats]]:
+def read_stats_of_files(session: Session, file_ids: Collection[int]) -> FileStats:
     """Return the statistics of all columns of some data files."""
-    stats: dict[DataFileId, dict[ColumnId, ColumnStats]] = defaultdict(dict)
-    for row in queries.stats_of_files(session.tables, file_ids).ask(session):
+    return _stats_of(queries.stats_of_files(session.tables, file_ids).ask(session))
+
+
+def _stats_of(rows: Iterable[FileColumnStatsRow]) -> FileStats:
+    stats: FileStats = defaultdict(dict)
+    for row in rows:
         stats[row.data_file_id][row.column_id] = _column_stats_of(row)
     return stats
 
@@ -242,8 +292,12 @@ def _inlined_deletes(
     deletes = inlined_delete_table(table.table_id, session.database.url.metadata_schema)
     query = queries.deleted_positions(deletes)
     query = query if file_ids is None else queries.limited(query, deletes.c.file_id, file_ids)
+    return _positions_of(query.ask(session, snapshot=snapshot))
+
+
+def _positions_of(rows: Iterable[DeletedPositionRow]) -> dict[int, tuple[int, ...]]:
     positions: dict[int, list[int]] = defaultdict(list)
-    for row in query.ask(session, snapshot=snapshot):
+    for row in rows:
         positions[row.file_id].append(row.row_id)
     return {file_id: tuple(sorted(found)) for file_id, found in positions.items()}
 

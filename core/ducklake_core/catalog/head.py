@@ -73,12 +73,16 @@ def last_commit_after(
 
 
 def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis | None:
-    """Return what our last commit left behind, if rows can be added to it in one round trip; None: read the head."""
+    """Return what our last commit left behind, if the changes can follow on it in one round trip; None: read the head.
+
+    Rows can be added to any later head. Whatever else is done to rows must have been made from that head itself.
+    """
     if last is None or not last.stats or session.dialect.errors.is_stale_assumption is None:
         return None
     head, table_ids = last.head, _changed_tables(staged)
     is_later = head.snapshot_id >= staged.base.snapshot_id and head.schema_version == staged.base.schema_version
-    if not (table_ids and is_later and staged.is_append_only) or not all(
+    may_follow = staged.is_append_only or (head == staged.base and staged.changes_rows_only)
+    if not (table_ids and is_later and may_follow) or not all(
         session.dialect.inlined.takes_by_statement(session, rows.rows.num_rows) for rows in staged.inlined
     ):
         return None

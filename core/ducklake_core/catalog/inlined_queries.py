@@ -65,6 +65,13 @@ def live_rows_between(table: Table, picked: Picked) -> Select[tuple[object, ...]
 
 
 @lru_cache(maxsize=512)
+def live_rows_from(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
+    """Select the next `limit` live rows from a row id on."""
+    is_wanted = table.c.row_id >= bindparam("first_row_id")
+    return live_rows(table, picked).where(is_wanted).limit(bindparam("limit", type_=BigInteger))
+
+
+@lru_cache(maxsize=512)
 def live_rows_among(
     table: Table, picked: Picked, place: int, column: Column, store: InlinedStore
 ) -> Select[tuple[object, ...]]:

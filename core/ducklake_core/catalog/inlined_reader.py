@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from ducklake_core.catalog import inlined_queries, queries
 from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.inlined_store import FetchedRows, RowQuery
+from ducklake_core.catalog.inlined_store import FetchedRows, RowQuery, fetched_whole
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS, inlined_table
-from ducklake_core.catalog.row_versions import RowVersions, no_columns, no_rows
+from ducklake_core.catalog.row_versions import RowVersions
 from ducklake_core.catalog.session import Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId, SnapshotSpan, TableVersion
 from ducklake_core.plan.row_id_pieces import CountedRows, RowIdPiece, row_id_pieces
@@ -26,9 +26,16 @@ class RowIdRange:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class RowPage:
+    """The next rows, so many at most, from a row id on."""
+
+    first: int
+    limit: int
+
+
 # Types whose values have one form in every table of inlined rows, whoever wrote them.
 _OF_ONE_FORM = frozenset({*(f"int{n}" for n in (8, 16, 32, 64)), "uint8", "uint16", "uint32", "varchar", "uuid"})
-_MOST_VALUES = 2_000  # that one statement names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,11 +47,16 @@ class WantedValues:
 
     def place_in(self, inlined: InlinedTable) -> int | None:
         """Return where an inlined table has the column, None when the database cannot be asked for the values."""
-        if self.column.type not in _OF_ONE_FORM or not 0 < len(self.values) <= _MOST_VALUES:
+        if self.column.type not in _OF_ONE_FORM or not len(self.values):
             return None
         found = (i for i, c in enumerate(inlined.columns) if c.column_id == self.column.column_id)
         place = next(found, None)
         return place if place is not None and inlined.columns[place].type == self.column.type else None
+
+    def pieces(self, size: int) -> Iterator[WantedValues]:
+        """Yield them with so many values at most in each."""
+        for first in range(0, len(self.values), size):
+            yield WantedValues(self.column, self.values.slice(first, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +73,40 @@ def read_inlined_rows(
     inlined: InlinedTable,
     columns: Sequence[Column],
     snapshot: SnapshotId,
-    row_ids: RowIdRange | None = None,
-    wanted: WantedValues | None = None,
+    row_ids: RowIdRange | RowPage | None = None,
 ) -> tuple[pa.Table, np.ndarray]:
     """Return live rows with the chosen columns (as the inlined table has them), and their row ids.
 
-    `row_ids`: only the rows that have one of them. `wanted`: others may be left out.
+    `row_ids`: only the rows that have one of them.
     """
+    found = _fetch_all(session, live_rows_query(session, inlined, columns, snapshot, row_ids))
+    [found_ids] = found.numbers
+    return found.rows, found_ids
+
+
+def live_rows_query(
+    session: Session,
+    inlined: InlinedTable,
+    columns: Sequence[Column],
+    snapshot: SnapshotId,
+    row_ids: RowIdRange | RowPage | None = None,
+    wanted: WantedValues | None = None,
+) -> RowQuery:
+    """Return the query of `read_inlined_rows`. `wanted`: rows without such a value may be left out."""
     table, picked = inlined_queries.pick_columns(session, inlined, tuple(c.column_id for c in columns))
     statement = Statement(inlined_queries.live_rows(table, picked), {"snapshot": snapshot})
-    if row_ids is not None:
+    if isinstance(row_ids, RowIdRange):
         bounds = {"first_row_id": row_ids.first, "end_row_id": row_ids.end}
         statement = Statement(inlined_queries.live_rows_between(table, picked), {"snapshot": snapshot, **bounds})
+    elif isinstance(row_ids, RowPage):
+        bounds = {"first_row_id": row_ids.first, "limit": row_ids.limit}
+        statement = Statement(inlined_queries.live_rows_from(table, picked), {"snapshot": snapshot, **bounds})
     elif wanted is not None and (place := wanted.place_in(inlined)) is not None:
         store = session.dialect.inlined
         values = store.among_values(wanted.values, wanted.column)
         among = inlined_queries.live_rows_among(table, picked, place, wanted.column, store)
         statement = Statement(among, {"snapshot": snapshot, "among": values})
-    found = _fetch_all(session, RowQuery(statement, inlined.name, 1, columns))
-    [found_ids] = found.numbers
-    return found.rows, found_ids
+    return RowQuery(statement, inlined.name, 1, columns)
 
 
 def read_inlined_changes(
@@ -165,13 +191,4 @@ def read_inlined_extents(session: Session, tables: Sequence[InlinedTable], snaps
 
 
 def _fetch_all(session: Session, query: RowQuery) -> FetchedRows:
-    """Return all rows of a query as one; each column may be in several pieces."""
-    chunks = list(session.dialect.inlined.fetch(session, query))
-    if len(chunks) == 1:
-        return chunks[0]
-    if not chunks:
-        return FetchedRows([np.empty(0, np.int64)] * query.number_count, no_rows(query.columns))
-    numbers = [np.concatenate(found) for found in zip(*(chunk.numbers for chunk in chunks), strict=True)]
-    if not query.columns:  # Arrow forgets how many rows there are when it joins tables without columns
-        return FetchedRows(numbers, no_columns(len(numbers[0])))
-    return FetchedRows(numbers, pa.concat_tables([chunk.rows for chunk in chunks]))
+    return fetched_whole([*session.dialect.inlined.fetch(session, query)], query)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import ColumnElement, Table
 
-from ducklake_core.catalog.row_versions import RowVersions
-from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.row_versions import RowVersions, no_columns, no_rows
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
@@ -44,6 +44,22 @@ class FetchedRows(NamedTuple):
     rows: pa.Table
 
 
+def nothing_fetched(query: RowQuery) -> FetchedRows:
+    return FetchedRows([np.empty(0, np.int64)] * query.number_count, no_rows(query.columns))
+
+
+def fetched_whole(chunks: Sequence[FetchedRows], query: RowQuery) -> FetchedRows:
+    """Return the chunks of a query as one; each column may be in several pieces."""
+    if len(chunks) == 1:
+        return chunks[0]
+    if not chunks:
+        return nothing_fetched(query)
+    numbers = [np.concatenate(found) for found in zip(*(chunk.numbers for chunk in chunks), strict=True)]
+    if not query.columns:  # Arrow forgets how many rows there are when it joins tables without columns
+        return FetchedRows(numbers, no_columns(len(numbers[0])))
+    return FetchedRows(numbers, pa.concat_tables([chunk.rows for chunk in chunks]))
+
+
 def encoded_once(encode: Callable[[InlinedRows], Encoded]) -> Callable[[InlinedRows], Encoded]:
     """Keep what a store makes of rows as long as these live: a commit that is tried again encodes nothing twice."""
     known: WeakKeyDictionary[InlinedRows, Encoded] = WeakKeyDictionary()
@@ -60,6 +76,8 @@ def encoded_once(encode: Callable[[InlinedRows], Encoded]) -> Callable[[InlinedR
 
 class InlinedStore(ABC):
     """Inserts and reads inlined rows, as one database does it best: it alone decides how rows are encoded and sent."""
+
+    most_values = 2_000  # that one statement looks for
 
     @abstractmethod
     def takes_by_statement(self, session: Session, row_count: int) -> bool:
@@ -80,6 +98,19 @@ class InlinedStore(ABC):
     @abstractmethod
     def fetch(self, session: Session, query: RowQuery) -> Iterator[FetchedRows]:
         """Yield the rows of a query, in chunks of about `READ_CHUNK_BYTES` or all at once."""
+
+    def fetch_with(
+        self,
+        session: Session,
+        statements: Sequence[Statement],
+        queries: Sequence[RowQuery],
+        most_rows: int,  # noqa: ARG002 # for those to which it matters
+    ) -> tuple[list[list[Row]], list[FetchedRows]]:
+        """Run statements and queries, all of which only read; return the rows of the ones and of the others.
+
+        Where each query has few rows, about `most_rows`, that may be one round trip, in which the transaction ends.
+        """
+        return session.run(statements), [fetched_whole([*self.fetch(session, query)], query) for query in queries]
 
     @abstractmethod
     def read_versions(

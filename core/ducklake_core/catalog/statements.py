@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any, assert_never
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     Delete,
     Insert,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.schema import CreateTable
 
 from ducklake_core.catalog import queries
@@ -177,11 +179,12 @@ def _delete_begun(table: Table) -> Delete:
 
 
 @lru_cache(maxsize=512)
-def _end_inlined_statement(table: Table) -> Update:
+def _end_inlined_statement(table: Table, ids_in_json: Callable[[BindParameter[str]], Select[Any]]) -> Update:
+    """End rows of any number at once: an inlined table has no index, so that each statement looks at all of it."""
     return (
         update(table)
         .where(
-            table.c.row_id == bindparam("key_row_id"),
+            table.c.row_id.in_(ids_in_json(bindparam("ids"))),
             table.c.end_snapshot.is_(None),
             table.c.begin_snapshot != bindparam("ended_at"),
         )
@@ -191,15 +194,26 @@ def _end_inlined_statement(table: Table) -> Update:
 
 def _end_inlined(session: Session, write: EndInlined) -> Statement:
     table = inlined_table(write.name, (), session.dialect.inlined_rules, session.database.url.metadata_schema)
-    rows = [{"key_row_id": row_id, "ended_at": write.snapshot} for row_id in write.row_ids]
-    return Statement(_end_inlined_statement(table), rows)
+    statement = _end_inlined_statement(table, session.dialect.ids_in_json)
+    return Statement(statement, {"ids": json.dumps(write.row_ids), "ended_at": write.snapshot})
 
 
 def _insert_inlined_deletes(session: Session, write: InsertInlinedDeletes) -> Iterator[Statement]:
     table = inlined_delete_table(write.table_id, session.database.url.metadata_schema)
     yield Statement(_create_if_missing(table))
-    rows = [{"file_id": f, "row_id": position, "begin_snapshot": write.snapshot} for f, position in write.positions]
-    yield Statement(_insert(table), rows)
+    by_file: dict[int, list[int]] = {}
+    for file_id, position in write.positions:
+        by_file.setdefault(file_id, []).append(position)
+    rows = [{"file": i, "ids": json.dumps(found), "begun_at": write.snapshot} for i, found in by_file.items()]
+    yield Statement(_insert_positions(table, session.dialect.ids_in_json), rows)
+
+
+@lru_cache(maxsize=512)
+def _insert_positions(table: Table, ids_in_json: Callable[[BindParameter[str]], Select[Any]]) -> Insert:
+    positions = ids_in_json(bindparam("ids")).subquery()
+    file, begin = (bindparam(name, type_=BigInteger) for name in ("file", "begun_at"))
+    rows = select(sql_cast(file, BigInteger), *positions.c, sql_cast(begin, BigInteger))
+    return insert(table).from_select([table.c.file_id, table.c.row_id, table.c.begin_snapshot], rows)
 
 
 @lru_cache(maxsize=512)

@@ -21,9 +21,9 @@ from ducklake_core.files.parquet_reader import (
     ROW_IDS,
     SNAPSHOT_IDS,
     ReadRequest,
-    WantedRows,
     iterate_data_file,
 )
+from ducklake_core.files.row_groups import WantedRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, SnapshotId
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -21,8 +21,10 @@ from pyarrow.parquet import encryption
 
 from ducklake_core.errors import CorruptCatalog, UnreadableFile
 from ducklake_core.files.field_match import Found, Source, assemble_all, field_id, match_fields
+from ducklake_core.files.footer_cache import FOOTERS
+from ducklake_core.files.row_groups import WantedKey, WantedRows
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan, nodes_of
+from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, nodes_of
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.paths import hive_values
 from ducklake_core.spec.types import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, arrow_field
@@ -47,6 +49,7 @@ class ReadRequest:
     with_positions: bool = False  # adds POSITIONS
     table_columns: tuple[Column, ...] | None = None  # all columns, for files that have neither ids nor a mapping
     with_threads: bool = True  # decodes columns at once; in the way of who reads several files at once
+    keeps_footer: bool = False  # in this process: the same file will be opened again
 
     @property
     def schema(self) -> pa.Schema:
@@ -54,25 +57,6 @@ class ReadRequest:
         extra = ((ROW_IDS, self.with_row_ids), (SNAPSHOT_IDS, self.with_snapshot_ids))
         names = [name for name, wanted in (*extra, (POSITIONS, self.with_positions)) if wanted]
         return pa.schema([*map(arrow_field, self.columns), *(pa.field(name, pa.int64()) for name in names)])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WantedRows:
-    """Rows of which the row groups must be read: those at sorted positions, and those inserted in a range."""
-
-    positions: np.ndarray
-    inserted_in: SnapshotSpan | None = None  # only for files that hold rows of several snapshots
-
-    @property
-    def is_empty(self) -> bool:
-        return self.inserted_in is None and not len(self.positions)
-
-    def has_some(self, start: int, size: int, snapshots: tuple[int, int] | None) -> bool:
-        """Tell whether a row group may have some; `snapshots` are its first and last, None when it does not say."""
-        first, last = np.searchsorted(self.positions, (start, start + size))
-        if first < last or self.inserted_in is None or snapshots is None:
-            return bool(first < last) or self.inserted_in is not None
-        return snapshots[0] <= self.inserted_in.end and snapshots[1] > self.inserted_in.start
 
 
 def read_data_file(
@@ -98,23 +82,26 @@ def iterate_data_file(
     dropped_positions: np.ndarray | None = None,
     row_filter: pc.Expression | None = None,
     span: RowSpan | None = None,
-    wanted: WantedRows | None = None,
+    wanted: WantedRows | Sequence[WantedKey] | None = None,
     error_snapshot: SnapshotId | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in order, one record batch at a time.
 
     `dropped_positions` are the sorted positions of deleted rows; `row_filter` is over the columns that are read. A
     `span` is read as the row groups that begin in it, so that spans which share a file's rows out share its row groups
-    out; row groups without one of the rows `wanted` are not read. Raises UnreadableFile, which names the file, and the
-    snapshot read or `error_snapshot`, when it is missing, damaged or not what the catalog says.
+    out; row groups without one of the rows `wanted`, or certainly without one of each of the keys `wanted`, are not
+    read. Raises UnreadableFile, which names the file, and the snapshot read or `error_snapshot`, when it is missing,
+    damaged or not what the catalog says.
     """
     with naming_the_file(file, request.snapshot or error_snapshot), storage.open_input(file.path) as source:
-        parquet = open_parquet(source, file, request)
+        parquet = open_parquet(source, file, request, FOOTERS.find(file) if request.keeps_footer else None)
+        if request.keeps_footer:
+            FOOTERS.keep(file, parquet.metadata)
         if request.with_positions and parquet.metadata.num_rows != file.record_count:
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")
         plan = _plan(parquet.schema_arrow, file, request)
-        for start, record_batch in _record_batches(parquet, plan, span, wanted, with_threads=request.with_threads):
+        for start, record_batch in _record_batches(parquet, plan, _runs(parquet, plan, span, wanted), request):
             rows = seen_rows(record_batch, plan, file, request, start, dropped_positions)
             rows = rows if row_filter is None else rows.filter(row_filter)
             if rows.num_rows:
@@ -138,35 +125,60 @@ def seen_rows(
 
 
 def _record_batches(
-    parquet: pq.ParquetFile, plan: ReadPlan, span: RowSpan | None, wanted: WantedRows | None, *, with_threads: bool
+    parquet: pq.ParquetFile, plan: ReadPlan, runs: Sequence[tuple[list[int], int]], request: ReadRequest
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the record batches of the row groups to be read, each with the position of its first row."""
-    for groups, start in _runs(parquet, plan, span, wanted):
+    use_threads = request.with_threads
+    for groups, start in runs:
         position = start
-        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, groups, plan.names, use_threads=with_threads):
+        for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, groups, plan.names, use_threads=use_threads):
             yield position, record_batch
             position += record_batch.num_rows
 
 
 def _runs(
-    parquet: pq.ParquetFile, plan: ReadPlan, span: RowSpan | None, wanted: WantedRows | None
+    parquet: pq.ParquetFile, plan: ReadPlan, span: RowSpan | None, wanted: WantedRows | Sequence[WantedKey] | None
 ) -> list[tuple[list[int], int]]:
     """Return runs of row groups that follow each other, each with the position of its first row."""
-    if wanted is not None and wanted.inserted_in is not None and plan.snapshot_id_name is None:
+    rows, keys = (wanted, ()) if isinstance(wanted, WantedRows) else (None, wanted or ())
+    if rows is not None and rows.inserted_in is not None and plan.snapshot_id_name is None:
         raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
     runs: list[tuple[list[int], int]] = []
+    by_column = {key.column: key for key in keys}
+    leaves = [(by_column[c], leaf) for c, leaf in key_leaves(parquet.metadata, plan, [*by_column])] if keys else []
     start = 0
     for group in range(parquet.num_row_groups):
-        size = parquet.metadata.row_group(group).num_rows
+        found = parquet.metadata.row_group(group)
+        size = found.num_rows
         is_read = span is None or span.first <= start < span.end
-        if is_read and wanted is not None:
-            is_read = wanted.has_some(start, size, _snapshots_of(parquet, group, plan.snapshot_id_name))
+        is_read = is_read and all(key.may_be_in(found, leaf) for key, leaf in leaves)
+        if is_read and rows is not None:
+            is_read = rows.has_some(start, size, _snapshots_of(parquet, group, plan.snapshot_id_name))
         if is_read and runs and runs[-1][0][-1] == group - 1:
             runs[-1][0].append(group)
         elif is_read:
             runs.append(([group], start))
         start += size
     return runs
+
+
+def key_leaves(footer: pq.FileMetaData, plan: ReadPlan, columns: Sequence[Column]) -> list[tuple[Column, int]]:
+    """Return in which leaf a file has columns, as far as their values are taken as they are."""
+    places = {s.column.column_id: p for s, p in zip(plan.sources, plan.places, strict=True) if _is_as_stored(s)}
+    named = [(column, places.get(column.column_id)) for column in columns]
+    if not any(place is not None for _, place in named):
+        return []
+    paths = {footer.schema.column(i).path: i for i in range(len(footer.schema.names))}
+    return [(column, paths[plan.names[place]]) for column, place in named if place is not None]
+
+
+def plan_of_footer(footer: pq.FileMetaData, file: DataFile, request: ReadRequest) -> ReadPlan:
+    """Return the plan of a file of which nothing but the footer is at hand."""
+    return _plan(footer.schema.to_arrow_schema(), file, request)
+
+
+def _is_as_stored(source: Source) -> bool:
+    return isinstance(source, Found) and source.is_unchanged
 
 
 def _snapshots_of(parquet: pq.ParquetFile, group: int, name: str | None) -> tuple[int, int] | None:
@@ -296,10 +308,13 @@ def _kept(
 # --------------------------------------------------------------------------------------------- opening
 
 
-def open_parquet(source: pa.NativeFile, file: DataFile, request: ReadRequest) -> pq.ParquetFile:
-    """Open a data file."""
+def open_parquet(
+    source: pa.NativeFile, file: DataFile, request: ReadRequest, footer: pq.FileMetaData | None = None
+) -> pq.ParquetFile:
+    """Open a data file. `footer`: its footer, where that is known."""
     return pq.ParquetFile(
         source,
+        metadata=footer,
         pre_buffer=not isinstance(source, pa.BufferReader),
         decryption_properties=decryption_of(file.encryption_key),
         # INT96 reaches farther than nanoseconds in 64 bits do.

@@ -20,6 +20,7 @@ from ducklake_core.spec.changes import ChangeKind, parse_changes
 
 Redefined: TypeAlias = Mapping[TableId, TableVersion | None]  # tables that have another definition now; None: dropped
 Changes: TypeAlias = tuple[SnapshotId, str | None]  # what a snapshot changed, as the catalog has it
+_NEW_ROWS = frozenset({ChangeKind.INLINED_INSERT, ChangeKind.INSERTED_INTO_TABLE})
 
 
 class Drift(Enum):
@@ -88,7 +89,7 @@ def rebase(
     """Return the changes as they follow on the head. `others`: all snapshots since their base; None: no matter.
 
     `with_sources`: the compacted tables whose sources the head has as they were. `apart`: tables whose rows the changes
-    rest on, and whose new inlined rows are of no concern to them.
+    rest on, and whose new rows are of no concern to them.
     """
     if _is_other_lake(staged, head):
         return _refusal(
@@ -136,7 +137,7 @@ def _find_refusal(
     }
     parsed = [(snapshot_id, mark_renames(parse_changes(text), renamed)) for snapshot_id, text in others]
     checked = frozenset(t.newest.table_id for t in staged.tables if t.was_checked_against_rows)
-    touched = {c.object_id for _, made in parsed for c in made if c.kind is not ChangeKind.INLINED_INSERT}
+    touched = {c.object_id for _, made in parsed for c in made if c.kind not in _NEW_ROWS}
     read = frozenset(t.newest.table_id for t in staged.tables if t.rests_on_rows) - (apart - touched)
     conflict = find_conflict(changes_of(staged), parsed, _names(staged), checked, with_sources, read)
     if conflict is not None:

@@ -138,6 +138,7 @@ class Staged:
 
     `names_snapshot`: some do name one: those that replace older ones, and so hold what several snapshots deleted.
     `is_append_only`: all it does is add rows, whatever the tables hold: only a change of a definition can conflict.
+    `changes_rows_only`: it adds, changes or deletes rows; nothing is defined, and no row is moved.
     """
 
     base: Snapshot
@@ -151,6 +152,7 @@ class Staged:
     inlined: tuple[InlinedRows, ...] = field(init=False, repr=False, compare=False)
     changes_definitions: bool = field(init=False, repr=False, compare=False)
     is_append_only: bool = field(init=False, repr=False, compare=False)
+    changes_rows_only: bool = field(init=False, repr=False, compare=False)
     is_empty: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -161,5 +163,7 @@ class Staged:
         _set(self, "inlined", tuple([rows for table in self.tables for rows in table.writes.inlined]))
         _set(self, "changes_definitions", changes_definitions)
         only_adds = all(t.writes.is_append_only and not t.rests_on_rows for t in self.tables)
+        moves = any(t.writes.moved is not None for t in self.tables)
         _set(self, "is_append_only", not changes_definitions and only_adds)
+        _set(self, "changes_rows_only", not changes_definitions and not moves)
         _set(self, "is_empty", not changes_definitions and all(t.writes.is_empty for t in self.tables))

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.catalog.inlined_reader import RowIdRange, WantedValues, read_inlined_rows
+from ducklake_core.catalog.inlined_reader import (
+    RowIdRange,
+    RowPage,
+    WantedValues,
+    live_rows_query,
+    read_inlined_rows,
+)
+from ducklake_core.catalog.inlined_store import FetchedRows, RowQuery
 from ducklake_core.catalog.session import Session
 from ducklake_core.files.field_match import Constant, Found, assemble, match_fields
 from ducklake_core.files.parquet_reader import ROW_IDS
@@ -20,18 +27,33 @@ def read_inlined(
     session: Session,
     inlined: InlinedTable,
     request: RowRequest,
-    row_ids: RowIdRange | None = None,
-    wanted: WantedValues | None = None,
+    row_ids: RowIdRange | RowPage | None = None,
 ) -> pa.Table:
-    """Return the rows of an inlined table that match; `row_ids`: only those that have one of them.
+    """Return the rows of an inlined table that match; `row_ids`: only those that have one of them."""
+    rows, found_ids = read_inlined_rows(session, inlined, _present(inlined, request), request.snapshot, row_ids)
+    return _as_asked(rows, found_ids, inlined, request)
 
-    `wanted`: rows that have none of these values may be left out.
-    """
-    needed = request.needed_columns
-    ids = {c.column_id for c in needed}
-    present = [c for c in inlined.columns if c.column_id in ids]
-    rows, found_ids = read_inlined_rows(session, inlined, present, request.snapshot, row_ids, wanted)
-    return _shown(as_table_columns(rows, len(found_ids), present, needed), found_ids, inlined, request)
+
+def inlined_query(session: Session, inlined: InlinedTable, request: RowRequest, wanted: WantedValues) -> RowQuery:
+    """Return the query of an inlined table's rows; those that have none of the values wanted may be left out."""
+    return live_rows_query(session, inlined, _present(inlined, request), request.snapshot, None, wanted)
+
+
+def inlined_answer(found: FetchedRows, inlined: InlinedTable, request: RowRequest) -> pa.Table:
+    """Return the rows of an `inlined_query` that match."""
+    [found_ids] = found.numbers
+    return _as_asked(found.rows, found_ids, inlined, request)
+
+
+def _present(inlined: InlinedTable, request: RowRequest) -> list[Column]:
+    """Return the columns to be read, as far as the inlined table has them."""
+    ids = {c.column_id for c in request.needed_columns}
+    return [c for c in inlined.columns if c.column_id in ids]
+
+
+def _as_asked(rows: pa.Table, row_ids: np.ndarray, inlined: InlinedTable, request: RowRequest) -> pa.Table:
+    found = as_table_columns(rows, len(row_ids), _present(inlined, request), request.needed_columns)
+    return _shown(found, row_ids, inlined, request)
 
 
 def as_table_columns(rows: pa.Table, count: int, present: Sequence[Column], columns: Sequence[Column]) -> pa.Table:

@@ -1,49 +1,71 @@
 """Whether rows that others have added meanwhile have a key of an upsert. Runs on the driver, while it commits.
 
-Without this, whoever adds rows of other keys often enough would keep an upsert from ever committing.
+Without this, whoever adds rows of other keys often enough would keep an upsert from ever committing. Inlined rows are
+looked at; of new data files the statistics tell that they have none of the keys, or it is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ducklake_core.catalog.file_reader import read_stats_of_files, read_touched_files
 from ducklake_core.catalog.inlined_reader import read_inlined_changes
 from ducklake_core.catalog.reader import find_table_by_id
 from ducklake_core.catalog.session import Session
-from ducklake_core.model import Column, InlinedTable, SnapshotSpan
+from ducklake_core.model import Column, InlinedTable, SnapshotSpan, TableVersion
 from ducklake_core.pending import LookedFor, PendingTable
+from ducklake_core.spec.changes import ChangeKind
+from ducklake_core.upsert.candidates import Candidates
 
 
-def tables_apart(
-    session: Session, tables: Iterable[PendingTable], span: SnapshotSpan, data_path: str
-) -> frozenset[int]:
-    """Return the tables whose inlined rows that came in some snapshots have none of the keys that were looked for."""
-    searched = (p for p in tables if p.looked_for and not p.rests_on_all_rows)
-    return frozenset(p.table.table_id for p in searched if _is_apart(session, p, span, data_path))
+@dataclass(frozen=True, slots=True)
+class Newcomers:
+    """What some snapshots have added. `first_file_id`: every data file of theirs has this id or a later one."""
+
+    session: Session
+    span: SnapshotSpan
+    first_file_id: int
+
+    def tables_apart(self, tables: Iterable[PendingTable], data_path: str) -> frozenset[int]:
+        """Return the tables whose new rows have none of the keys that were looked for."""
+        searched = (p for p in tables if p.looked_for and not p.rests_on_all_rows)
+        return frozenset(p.table.table_id for p in searched if self._is_apart(p, data_path))
+
+    def _is_apart(self, pending: PendingTable, data_path: str) -> bool:
+        now = find_table_by_id(self.session, pending.table.table_id, self.span.end, data_path)
+        if now is None:
+            return False
+        wanted = pending.looked_for
+        is_inlined = any(self._may_have(inlined, one) for inlined in now.inlined_tables for one in wanted)
+        return not is_inlined and not self._may_be_in_files(now, wanted)
+
+    def _may_have(self, inlined: InlinedTable, wanted: LookedFor) -> bool:
+        columns = _stored_as(wanted.keys, inlined.columns)
+        if columns is None:
+            return True
+        versions = read_inlined_changes(self.session, inlined, columns, self.span)
+        new = versions.rows.filter(pa.array(versions.begins > self.span.start))
+        return bool(new.num_rows) and len(wanted.index.find(new.columns)[0]) > 0
+
+    def _may_be_in_files(self, table: TableVersion, wanted: Sequence[LookedFor]) -> bool:
+        inserts = frozenset({ChangeKind.INSERTED_INTO_TABLE})
+        touched = read_touched_files(self.session, table, self.span, self.first_file_id, inserts)
+        if not touched:
+            return False
+        stats = read_stats_of_files(self.session, [found.file.data_file_id for found in touched])
+        columns = [_stored_as(one.keys, table.columns) for one in wanted]
+        return any(
+            keys is None or Candidates(table, keys, one.index).may_hold(t.file, stats.get(t.file.data_file_id, {}))
+            for one, keys in zip(wanted, columns, strict=True)
+            for t in touched
+        )
 
 
-def _is_apart(session: Session, pending: PendingTable, span: SnapshotSpan, data_path: str) -> bool:
-    now = find_table_by_id(session, pending.table.table_id, span.end, data_path)
-    if now is None:
-        return False
-    return not any(
-        _may_have(session, inlined, one, span) for inlined in now.inlined_tables for one in pending.looked_for
-    )
-
-
-def _may_have(session: Session, inlined: InlinedTable, wanted: LookedFor, span: SnapshotSpan) -> bool:
-    columns = _stored_as(wanted.keys, inlined)
-    if columns is None:
-        return True
-    versions = read_inlined_changes(session, inlined, columns, span)
-    new = versions.rows.filter(pa.array(versions.begins > span.start))
-    return bool(new.num_rows) and len(wanted.index.find(new.columns)[0]) > 0
-
-
-def _stored_as(keys: Sequence[Column], inlined: InlinedTable) -> list[Column] | None:
-    """Return the key columns of an inlined table, None when it has them otherwise."""
-    known = {c.column_id: c for c in inlined.columns}
+def _stored_as(keys: Sequence[Column], columns: Sequence[Column]) -> list[Column] | None:
+    """Return the key columns as they are among some columns, None when they are there otherwise."""
+    known = {c.column_id: c for c in columns}
     found = [known[key.column_id] for key in keys if key.column_id in known]
     return found if [c.type for c in found] == [key.type for key in keys] else None

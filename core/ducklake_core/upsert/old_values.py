@@ -1,7 +1,7 @@
 """Reads values of rows that were found, and tells which of them an event changes. Runs on the driver.
 
-Of a data file only the row groups that hold such rows are read, first of few columns: once a difference is seen, the
-other columns of the row are not needed. So a batch of real changes costs little more than the columns that changed.
+Many changes are seen by the footer of the row's file alone. Else only the row groups that hold such rows are read,
+first of few columns: once a difference is seen, the other columns of the row are not needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, WantedRows, iterate_data_file
+from ducklake_core.files.footer_bounds import certainly_other
+from ducklake_core.files.footer_cache import FOOTERS
+from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, iterate_data_file
+from ducklake_core.files.row_groups import WantedRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.spec.kinds import NESTED, Kind
@@ -46,7 +49,9 @@ class OldValues:
 
     def _read_file(self, file: DataFile, hits: Hits, columns: Sequence[Column]) -> pa.Table:
         names = [c.name for c in columns]
-        request = ReadRequest(tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns)
+        request = ReadRequest(
+            tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns, keeps_footer=True
+        )
         found = []
         for rows in iterate_data_file(self.storage, file, request, wanted=WantedRows(hits.positions)):
             positions = rows.column(POSITIONS).to_numpy()
@@ -58,16 +63,25 @@ class OldValues:
     def changed(self, hits: Hits, new: pa.Table) -> np.ndarray:
         """Tell of each row whether its new version, in the same place, has another value."""
         found = np.zeros(len(hits.numbers), bool)
-        open_ = np.ones(len(hits.numbers), bool)
         given = [c for c in self.columns if c.name in set(new.column_names)]
+        found |= self._certainly_changed(hits, given, new)
+        open_ = ~found
         for columns in _rounds(given, set(hits.values.column_names)):
+            if not open_.any():
+                break
             old = self.read(hits.only(open_), columns)
             is_other = differ(old, new.filter(pa.array(open_)).select([c.name for c in columns]))
             found[np.flatnonzero(open_)[is_other]] = True
             open_ &= ~found
-            if not open_.any():
-                break
         return found
+
+    def _certainly_changed(self, hits: Hits, given: Sequence[Column], new: pa.Table) -> np.ndarray:
+        """Tell of which rows the footer of their file says enough."""
+        file = file_of(hits)
+        footer = None if file is None else FOOTERS.find(file)
+        if file is None or footer is None:
+            return np.zeros(len(hits.numbers), bool)
+        return certainly_other(footer, file, self.columns, hits.positions, new.select([c.name for c in given]))
 
 
 def _rounds(columns: Sequence[Column], known: set[str]) -> Iterator[Sequence[Column]]:

@@ -12,20 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.catalog.file_reader import read_data_files, read_file_stats
-from ducklake_core.catalog.inlined_reader import WantedValues
-from ducklake_core.catalog.session import Session
 from ducklake_core.committed_rows import CommittedRows
-from ducklake_core.files.delete_files import dropped_positions
 from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, iterate_data_file
-from ducklake_core.model import Column, DataFile, TableVersion
+from ducklake_core.files.row_groups import WantedKey
+from ducklake_core.model import Column, DataFile
 from ducklake_core.pending import LookedFor, PendingTable
-from ducklake_core.read.inlined import read_inlined
 from ducklake_core.read.listing import Listing, ask_catalog
-from ducklake_core.read.parts import FileRows, Part, ShippedRows
+from ducklake_core.read.parts import FileRows, Part
 from ducklake_core.read.request import RowRequest
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert.candidates import Candidates
+from ducklake_core.upsert.catalog_search import CatalogSearch
 from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.threads import beside_each_other
@@ -118,16 +115,14 @@ class Search:
         """Return the files worth reading, how many others there are, and the inlined rows."""
         if self.pending.before is None or not self.index.count:
             return (), 0, Listing((), ())
-        return ask_catalog(self.writer.database, self.pending.table, self._ask)
-
-    def _ask(self, session: Session, table: TableVersion) -> tuple[tuple[DataFile, ...], int, Listing]:
-        files = read_data_files(session, table, self.writer.base.snapshot_id, with_partition_values=True)
-        stats = read_file_stats(session, table, [c.column_id for c in self.keys]) if files else {}
+        request = self._request(self.pending.table.columns)
+        search = CatalogSearch(request, self.keys, self.index.values(0), self.find)
+        asked = None
+        while asked is None:  # the second time it knows all it must
+            asked = ask_catalog(self.writer.database, self.pending.table, search.ask)
         candidates = Candidates(self.pending.table, self.keys, self.index)
-        kept = tuple(f for f in files if candidates.may_hold(f, stats.get(f.data_file_id, {})))
-        request, wanted = self._request(table.columns), WantedValues(self.keys[0], self.index.values(0))
-        inlined = [ShippedRows(t, read_inlined(session, t, request, wanted=wanted)) for t in table.inlined_tables]
-        return kept, len(files) - len(kept), Listing((), tuple(inlined))
+        kept = tuple(f for f in asked.files if candidates.may_hold(f, asked.stats.get(f.data_file_id, {})))
+        return kept, len(asked.files) - len(kept), Listing((), asked.inlined)
 
     def _request(self, columns: Sequence[Column]) -> RowRequest:
         request = RowRequest.of(self.pending.table, self.writer.base.snapshot_id, columns, None)
@@ -142,31 +137,47 @@ class Search:
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not read again."""
         known = self.memory.of((*self.keys, *columns), self.index)
-        new = [file for file in files if file.path not in known]
-        searched = beside_each_other(lambda file: self._in_file(file, columns), new)
-        found = dict(zip((file.path for file in new), searched, strict=True))
-        for file in files:
-            hits = known[file.path] if file.path in known else found[file.path]
+        found = (WantedKey.of(column, self.index.values(place)) for place, column in enumerate(self.keys))
+        wanted, is_one = tuple(key for key in found if key is not None), len(files) == 1
+
+        def search(file: DataFile) -> tuple[Hits | None, Hits | None]:
+            hits = known[file.path] if file.path in known else self._in_file(file, columns, wanted, alone=is_one)
+            return hits, None if hits is None else self._live(hits, file)
+
+        for file, (hits, live) in zip(files, beside_each_other(search, files), strict=True):
             if file.partial_max is None:  # else a later snapshot may see more rows of it
                 known[file.path] = hits
-            live = None if hits is None else self._live(hits, file)
             if live is not None:
                 yield live
 
-    def _in_file(self, file: DataFile, columns: tuple[Column, ...]) -> Hits | None:
+    def _in_file(
+        self, file: DataFile, columns: tuple[Column, ...], wanted: Sequence[WantedKey], *, alone: bool
+    ) -> Hits | None:
         """Return the rows of a file that have a key, deleted ones included."""
-        table, snapshot = self.pending.table, self.writer.base.snapshot_id
-        request = ReadRequest(columns, snapshot, with_row_ids=True, with_positions=True, table_columns=table.columns)
-        found = (self._hits(FileRows(file), rows) for rows in iterate_data_file(self.writer.storage, file, request))
+        request = ReadRequest(
+            columns,
+            self.writer.base.snapshot_id,
+            with_row_ids=True,
+            with_positions=True,
+            table_columns=self.pending.table.columns,
+            with_threads=alone,
+            keeps_footer=True,
+        )
+        read = iterate_data_file(self.writer.storage, file, request, wanted=wanted)
+        found = (self._hits(FileRows(file), rows) for rows in read)
         some = [hits for hits in found if hits is not None]
         return _joined(some) if some else None
 
     def _live(self, hits: Hits, file: DataFile) -> Hits | None:
         """Return those of the rows that the file still has, as the transaction sees it."""
-        dropped = dropped_positions(self.writer.storage, file, self.writer.base.snapshot_id)
-        ended = self.pending.deleted[file.data_file_id][1] if file.data_file_id in self.pending.deleted else None
-        gone = [positions for positions in (dropped, ended) if positions is not None]
-        kept = hits.only(~np.isin(hits.positions, np.concatenate(gone))) if gone else hits
+        gone = [np.asarray(file.inlined_deletes, np.int64)]
+        if file.delete_files:
+            positions, snapshots = self.pending.old_deletes(self.writer.storage, file)
+            gone.append(positions[snapshots <= self.writer.base.snapshot_id])
+        if file.data_file_id in self.pending.deleted:
+            gone.append(self.pending.deleted[file.data_file_id][1])
+        dropped = np.concatenate(gone)
+        kept = hits.only(~np.isin(hits.positions, dropped)) if len(dropped) else hits
         return replace(kept, part=FileRows(file)) if len(kept.numbers) else None
 
     def _hits(self, part: Part, rows: pa.RecordBatch) -> Hits | None:

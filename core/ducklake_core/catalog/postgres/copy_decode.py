@@ -19,6 +19,7 @@ from ducklake_core.model import Column
 
 _HEADER_BYTES = 19  # signature, flags, length of an extension that no version has
 _TRAILER = b"\xff\xff"
+_NULL = b"\xff\xff\xff\xff"
 _BLOCK_ROWS, _SMALL_ROW_BYTES = 1000, 64
 _BLOCKS = 8  # at least so many make a chunk, which is too large by one of them at most
 _MAX_BYTES = 2**31 - 1  # Arrow's offsets into text are int32
@@ -82,6 +83,14 @@ def split_rows(messages: Iterable[Buffer], columns: int, chunk_bytes: int) -> It
             blocks, lengths, size = [], [], 0
     if size:
         yield _split(blocks, lengths, columns)
+
+
+def joined_cells(rows: Sequence[Sequence[bytes | None]], columns: int) -> CopiedRows:
+    """Return rows of which each cell came by itself, as a COPY would have brought them; there is at least one."""
+    count = columns.to_bytes(2, "big")
+    messages = [count + b"".join([_NULL if c is None else len(c).to_bytes(4, "big") + c for c in row]) for row in rows]
+    block, lengths = _joined(messages)
+    return _split([block], [lengths], columns)
 
 
 def _blocks(messages: Iterable[Buffer], max_rows: int, max_bytes: int) -> Iterator[tuple[bytes, np.ndarray]]:

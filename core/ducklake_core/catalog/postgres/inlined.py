@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, String, Table, bindparam, func
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    LargeBinary,
+    Select,
+    String,
+    Table,
+    Uuid,
+    bindparam,
+    func,
+    select,
+)
 from sqlalchemy import cast as sql_cast
-from sqlalchemy.types import NullType
+from sqlalchemy.types import NullType, TypeEngine
 
 from ducklake_core.catalog.inlined_queries import Picked, all_versions, pick_columns
-from ducklake_core.catalog.inlined_store import READ_CHUNK_BYTES, FetchedRows, InlinedStore, RowQuery, encoded_once
+from ducklake_core.catalog.inlined_store import (
+    READ_CHUNK_BYTES,
+    FetchedRows,
+    InlinedStore,
+    RowQuery,
+    encoded_once,
+    nothing_fetched,
+)
 from ducklake_core.catalog.inlined_tables import SYSTEM_COLUMNS
 from ducklake_core.catalog.postgres import encode, encode_small
-from ducklake_core.catalog.postgres.copy_decode import split_rows
+from ducklake_core.catalog.postgres.copy_decode import CopiedRows, joined_cells, split_rows
 from ducklake_core.catalog.postgres.joined_decode import PLACE, page_start
 from ducklake_core.catalog.postgres.page_reader import PageScan, count_pages, read_in_order
 from ducklake_core.catalog.postgres.session import PostgresSession, on_postgres
 from ducklake_core.catalog.postgres.statements import copy_in, insert_unnested, lock_table
 from ducklake_core.catalog.row_versions import RowVersions, table_of
-from ducklake_core.catalog.session import Session, Statement
+from ducklake_core.catalog.session import Row, Session, Statement
 from ducklake_core.model import Column, InlinedTable, SnapshotId
 from ducklake_core.plan.inlined_rows import InlinedRows
 from ducklake_core.plan.writes import InsertInlined
@@ -39,10 +58,16 @@ if TYPE_CHECKING:
 FIRST_WITH_ROW_ARRAYS = 140_000
 # How long others that want to read a table may have to wait behind us.
 _LOCK_MILLISECONDS = 500
+# So many may be fetched one by one; more are faster by a COPY, which is a round trip of its own.
+_FEW_CELLS = 50_000
+_AMONG: Mapping[Kind, TypeEngine[Any]] = {Kind.INTEGER: BigInteger(), Kind.TEXT: LargeBinary()}  # Any: of each kind
+_QUOTED = '"\\\\x{}"'  # bytes as a value of an array, whose backslash is escaped
 
 
 class PostgresInlinedStore(InlinedStore):
     """Inlined rows in PostgreSQL's binary formats, a column at a time."""
+
+    most_values = 100_000
 
     def takes_by_statement(self, session: Session, row_count: int) -> bool:
         return row_count <= ROW_ARRAY_ROWS and on_postgres(session).server_version >= FIRST_WITH_ROW_ARRAYS
@@ -69,6 +94,15 @@ class PostgresInlinedStore(InlinedStore):
     def fetch(self, session: Session, query: RowQuery) -> Iterator[FetchedRows]:
         return _copied(on_postgres(session), query, READ_CHUNK_BYTES)
 
+    def fetch_with(
+        self, session: Session, statements: Sequence[Statement], queries: Sequence[RowQuery], most_rows: int
+    ) -> tuple[list[list[Row]], list[FetchedRows]]:
+        cells = most_rows * sum(query.number_count + len(query.columns) for query in queries)
+        if cells > _FEW_CELLS:
+            return super().fetch_with(session, statements, queries, most_rows)
+        results, raw = on_postgres(session).run_with_cells(statements, [query.statement for query in queries])
+        return results, [_few(rows, query) for rows, query in zip(raw, queries, strict=True)]
+
     def read_versions(
         self, database: Database, inlined: InlinedTable, snapshot: SnapshotId, chunk_bytes: int
     ) -> Generator[RowVersions, None, None]:
@@ -88,15 +122,16 @@ class PostgresInlinedStore(InlinedStore):
                 yield from _sorted(here, wanted, first, chunk_bytes)
 
     def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:
-        among = bindparam("among", type_=NullType())
-        # The text of an array of numbers is made in a tenth of the time that the driver takes for the array.
-        return element == func.any(sql_cast(among, ARRAY(BigInteger)) if column.kind is Kind.INTEGER else among)
+        # The text of an array is made in a tenth of the time that the driver takes for the array.
+        type_ = _AMONG.get(column.kind, Uuid())
+        among = sql_cast(bindparam("among", type_=NullType()), ARRAY(type_))
+        return element.in_(select(func.unnest(among)))  # a set, which is looked up; an array would be searched
 
     def among_values(self, values: pa.Array, column: Column) -> object:
         found = plain(values).to_pylist()
-        if column.kind is Kind.INTEGER:
-            return f"{{{','.join(map(str, found))}}}"
-        return [text.encode() for text in found] if column.kind is Kind.TEXT else [UUID(bytes=one) for one in found]
+        if column.kind is Kind.TEXT:
+            return f"{{{','.join(_QUOTED.format(text.encode().hex()) for text in found)}}}"
+        return f"{{{','.join(map(str, found if column.kind is Kind.INTEGER else map(_uuid, found)))}}}"
 
     def row_size(self, table: Table) -> ColumnElement[Any]:
         """Return the size of the row as stored."""
@@ -111,6 +146,17 @@ class PostgresInlinedStore(InlinedStore):
             on_postgres(session).driver.execute(statement)
 
 
+def _uuid(value: bytes) -> UUID:
+    return UUID(bytes=value)
+
+
+def _few(rows: Sequence[Sequence[bytes | None]], query: RowQuery) -> FetchedRows:
+    """Return the rows of a query of which each cell came by itself."""
+    if not rows:
+        return nothing_fetched(query)
+    return _fetched(joined_cells(rows, query.number_count + len(query.columns)), query)
+
+
 @encoded_once
 def _encode_small(rows: InlinedRows) -> encode_small.EncodedRows:
     return encode_small.encode_rows(rows.small or extract_values(rows.rows, rows.columns), rows.columns)
@@ -123,11 +169,15 @@ def _encode_cells(rows: InlinedRows) -> list[encode.Cells]:
 
 def _copied(session: PostgresSession, query: RowQuery, chunk_bytes: int) -> Iterator[FetchedRows]:
     """Yield the rows of a query as a COPY brings them."""
-    first, columns = query.number_count, query.columns
     with session.copy_out(query.statement) as messages:
-        for copied in split_rows(messages, first + len(columns), chunk_bytes):
-            rows = table_of([copied.array(i, c) for i, c in enumerate(columns, first)], columns, copied.count)
-            yield FetchedRows([copied.int64s(i) for i in range(first)], with_valid_text(rows, query.table))
+        for copied in split_rows(messages, query.number_count + len(query.columns), chunk_bytes):
+            yield _fetched(copied, query)
+
+
+def _fetched(copied: CopiedRows, query: RowQuery) -> FetchedRows:
+    first, columns = query.number_count, query.columns
+    rows = table_of([copied.array(i, c) for i, c in enumerate(columns, first)], columns, copied.count)
+    return FetchedRows([copied.int64s(i) for i in range(first)], with_valid_text(rows, query.table))
 
 
 def _sorted(session: PostgresSession, scan: PageScan, first: int, chunk_bytes: int) -> Iterator[RowVersions]:

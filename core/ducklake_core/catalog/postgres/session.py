@@ -54,6 +54,20 @@ class PostgresSession(Session):
         self._open = False
         return results[:-1]
 
+    def run_with_cells(
+        self, statements: Sequence[Statement], raw: Sequence[Statement]
+    ) -> tuple[list[list[Row]], list[list[list[bytes | None]]]]:
+        """Run statements and queries of few rows, whose values stay in PostgreSQL's binary format, and end.
+
+        All of it only reads, and is one round trip.
+        """
+        opening = self._opening()
+        commands = [*opening, *map(_command, statements), *map(_command, raw), _COMMIT]
+        results, cells = self._wire.exchange_both(commands, range(len(opening) + len(statements), len(commands) - 1))
+        self._note_opening(opening, results)
+        self._open = False
+        return results[len(opening) : len(opening) + len(statements)], cells
+
     def run_raw(self, statements: Sequence[Statement]) -> list[list[bytes | None]]:
         """Run queries of at most one row each; return its values in PostgreSQL's binary format, or none."""
         self.begin()
@@ -113,14 +127,20 @@ class PostgresSession(Session):
         self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]] = tuple
     ) -> list[list[Row]]:
         """Run commands in one round trip, after BEGIN and the question for the format where nothing has begun."""
-        opening = self._beginning()
-        asks = bool(opening) and self._checks_version
-        if asks:
-            opening.append((queries.version(self.tables).select, ({},)))
+        opening = self._opening()
         results = self._wire.exchange([*opening, *commands], and_then)
-        if asks and results[len(opening) - 1] != self._accepted:
-            self._note_version(results[len(opening) - 1])
+        self._note_opening(opening, results)
         return results[len(opening) :]
+
+    def _opening(self) -> list[Command]:
+        opening = self._beginning()
+        if opening and self._checks_version:
+            opening.append((queries.version(self.tables).select, ({},)))
+        return opening
+
+    def _note_opening(self, opening: Sequence[Command], results: Sequence[list[Row]]) -> None:
+        if opening and self._checks_version and results[len(opening) - 1] != self._accepted:
+            self._note_version(results[len(opening) - 1])
 
     def _beginning(self) -> list[Command]:
         """Return what begins the transaction where it has not begun."""

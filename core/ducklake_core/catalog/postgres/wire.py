@@ -115,6 +115,16 @@ class Wire:
             for result in results
         ]
 
+    def exchange_both(
+        self, commands: Sequence[Command], raw: range
+    ) -> tuple[list[Rows], list[list[list[bytes | None]]]]:
+        """Run commands in one round trip; return the rows of each, and those of some as cells in their binary form."""
+        results = self._results(commands, tuple)
+        told = [
+            [] if i in raw else [row for one in found for row in self._rows(one)] for i, found in enumerate(results)
+        ]
+        return told, [[row for one in results[i] for row in _cells(one)] for i in raw]
+
     def _results(
         self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]]
     ) -> list[list[pq.abc.PGresult]]:
@@ -229,6 +239,11 @@ class Wire:
         transformer = Transformer(self._driver)
         transformer.set_pgresult(result)
         return list(transformer.load_rows(0, result.ntuples, tuple))
+
+
+def _cells(result: pq.abc.PGresult) -> Iterator[list[bytes | None]]:
+    for row in range(result.ntuples):
+        yield [result.get_value(row, column) for column in range(result.nfields)]
 
 
 def _is_server_itself(driver: psycopg.Connection[Any]) -> bool:
