@@ -74,7 +74,8 @@ def import_delta(lake: Lake, path: str, table: str) -> ImportReport:
     columns = build_columns(found.columns)
     has_zones = any(node.kind is Kind.TIMESTAMPTZ for node in nodes_of(columns))
     if has_zones and any(_of_all_files(lake.storage, found.files, lambda _, parquet: _has_int96(parquet))):
-        found = replace(found, columns={column.name: type_text(_without_zone(column)) for column in columns})
+        plain = {c.name: type_text(_without_zone(c)) for c in columns if c.name not in found.partition_by}
+        found = replace(found, columns={**found.columns, **plain})  # a time in a path is of an unknown zone: refused
     return _import(lake, path, table, found)
 
 
@@ -115,7 +116,7 @@ def _check_path(file: ForeignFile, partition_by: Sequence[str]) -> None:
     told = hive_values(file.path)
     for name in partition_by:
         value = file.partition_values.get(name)
-        if name not in told or (told[name] or None) != value:
+        if name not in told or told[name] != value:
             raise InvalidInput(
                 f"cannot take over file '{hide_password(file.path)}': its '{name}' is '{value}' by the log, and its "
                 "path does not say so",
