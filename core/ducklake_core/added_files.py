@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ducklake_core.lake import Lake
     from ducklake_core.transaction import Transaction
 
-_READERS = 16  # of footers at a time: an object store takes a while for each
+READERS = 16  # of footers at a time: an object store takes a while for each
 
 
 class LakeAddedFiles:
@@ -79,7 +79,7 @@ class TransactionAddedFiles:
         """Do the same by rules."""
         pending, storage = self._table(table), self._lake.storage
         found = find_parquet_files(storage, [paths] if isinstance(paths, str) else paths)
-        with ThreadPoolExecutor(_READERS) as readers:
+        with ThreadPoolExecutor(READERS) as readers:
             read = list(readers.map(lambda path: read_foreign_file(storage, path, pending.table, rules), found))
         files = self._with_known_mappings(pending, [file for file in read if file is not None])
         cast("Transaction", self).append_files(table, files, lent=True)
@@ -97,7 +97,7 @@ class TransactionAddedFiles:
 
 def find_parquet_files(storage: Storage, paths: Sequence[str]) -> list[str]:
     """Return the full paths of files, and of the Parquet files in folders, those that Spark hides left out."""
-    with ThreadPoolExecutor(_READERS) as readers:
+    with ThreadPoolExecutor(READERS) as readers:
         return [path for found in readers.map(lambda given: _files_of(storage, given), paths) for path in found]
 
 

@@ -5,29 +5,34 @@ Runs on the driver; no Spark. The files stay where they are: docs/from-delta-or-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ducklake_core.added_files import find_parquet_files, full_path
+from ducklake_core.added_files import READERS, find_parquet_files, full_path
 from ducklake_core.errors import InvalidInput, ObjectNotFound, UnreadableFile
 from ducklake_core.files.foreign_fields import AddRules
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Snapshot
+from ducklake_core.model import Column, Snapshot, nodes_of
+from ducklake_core.spec.kinds import Kind
 from ducklake_core.spec.names import quoted, split_table_name
 from ducklake_core.spec.paths import hide_password, hive_values
 from ducklake_core.spec.types import build_columns, type_text
 from ducklake_core.tables_of_others.delta_log import read_delta_table
 from ducklake_core.tables_of_others.foreign_table import ForeignFile, ForeignTable
 from ducklake_core.tables_of_others.iceberg_metadata import read_iceberg_table
-from ducklake_core.tables_of_others.iceberg_schema import check_field_ids
+from ducklake_core.tables_of_others.iceberg_schema import check_fields
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
     from ducklake_core.transaction import Transaction
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ def import_parquet(lake: Lake, path: str, table: str, rules: AddRules | None = N
     A new table has the columns of that file and of directories `column=value`, by which it is partitioned. `rules`: see
     `Lake.add_data_files`, whose errors it raises.
     """
+    _refuse_tables(lake.storage, path)
     files = find_parquet_files(lake.storage, [path])
     if not files:
         raise ObjectNotFound(f"there are no Parquet files below '{hide_password(path)}'", path=path)
@@ -63,9 +69,13 @@ def import_delta(lake: Lake, path: str, table: str) -> ImportReport:
     Raises InvalidInput for what Parquet files alone do not tell, ObjectExists for a table that is there already.
     """
     found = read_delta_table(lake.storage, full_path(lake.storage, path))
-    if any("timestamptz" in type_ for type_ in found.columns.values()) and _has_int96(lake.storage, found.files):
-        columns = {name: type_.replace("timestamptz", "timestamp") for name, type_ in found.columns.items()}
-        found = ForeignTable(found.version, columns, found.required, found.partition_by, found.files)
+    for file in found.files:
+        _check_path(file, found.partition_by)
+    columns = build_columns(found.columns)
+    has_zones = any(node.kind is Kind.TIMESTAMPTZ for node in nodes_of(columns))
+    if has_zones and any(_of_all_files(lake.storage, found.files, lambda _, parquet: _has_int96(parquet))):
+        plain = {c.name: type_text(_without_zone(c)) for c in columns if c.name not in found.partition_by}
+        found = replace(found, columns={**found.columns, **plain})  # a time in a path is of an unknown zone: refused
     return _import(lake, path, table, found)
 
 
@@ -76,17 +86,14 @@ def import_iceberg(lake: Lake, path: str, table: str) -> ImportReport:
     """
     storage = lake.storage
     found = read_iceberg_table(storage, full_path(storage, path), lambda one: full_path(storage, one))
-    for file in found.files:
-        check_field_ids(list(_open_schema(storage, full_path(storage, file.path))), found.field_ids)
+    _of_all_files(storage, found.files, lambda file, parquet: check_fields(parquet.schema_arrow, file, found))
     return _import(lake, path, table, found)
 
 
 def _import(lake: Lake, path: str, table: str, found: ForeignTable) -> ImportReport:
-    for file in found.files:
-        _check_path(file)
     with lake.transaction(message=f"import of {hide_password(path)}, version {found.version}") as tx:
         _create(tx, table, found)
-        rules = AddRules(allow_missing=True, ignore_extra_columns=True, hive_partitioning=bool(found.partition_by))
+        rules = AddRules(allow_missing=True, ignore_extra_columns=True, path_columns=frozenset(found.partition_by))
         rows = tx.add_files_by(table, [file.path for file in found.files], rules) if found.files else 0
         told = [file.record_count for file in found.files if file.record_count is not None]
         if len(told) == len(found.files) and sum(told) != rows:
@@ -104,11 +111,12 @@ def _create(tx: Transaction, table: str, found: ForeignTable) -> None:
             tx.set_not_null(table, quoted(name))
 
 
-def _check_path(file: ForeignFile) -> None:
+def _check_path(file: ForeignFile, partition_by: Sequence[str]) -> None:
     """Refuse a file whose path does not tell the partition it is in: a lake reads such values from there."""
     told = hive_values(file.path)
-    for name, value in file.partition_values.items():
-        if name not in told or (told[name] or None) != value:
+    for name in partition_by:
+        value = file.partition_values.get(name)
+        if name not in told or told[name] != value:
             raise InvalidInput(
                 f"cannot take over file '{hide_password(file.path)}': its '{name}' is '{value}' by the log, and its "
                 "path does not say so",
@@ -121,8 +129,15 @@ def _check_path(file: ForeignFile) -> None:
 
 def _table_of_files(storage: Storage, files: Sequence[str]) -> ForeignTable:
     in_paths = [hive_values(path) for path in files]
-    keys = [key for key in in_paths[0] if all(key in values for values in in_paths)]
-    schema = _open_schema(storage, files[0])
+    keys = list(in_paths[0])
+    for path, values in zip(files, in_paths, strict=True):
+        if odd := values.keys() ^ in_paths[0].keys():
+            raise InvalidInput(
+                f"only some paths tell '{min(odd)}=…', and not both of '{hide_password(files[0])}' and "
+                f"'{hide_password(path)}': import folders with the same keys, or create the table first",
+                path=path,
+            )
+    schema = _of_file(storage, files[0], lambda parquet: parquet.schema_arrow)
     columns = {c.name: type_text(c) for c in build_columns(schema) if c.name not in keys}
     columns |= {key: _type_of_texts([values[key] for values in in_paths]) for key in keys}
     return ForeignTable(0, columns, frozenset(), tuple(keys), ())
@@ -140,19 +155,44 @@ def _type_of_texts(texts: Sequence[str | None]) -> str:
     return "varchar"
 
 
-def _open_schema(storage: Storage, path: str) -> pa.Schema:
+def _refuse_tables(storage: Storage, path: str) -> None:
+    """Refuse the folder of a table: its log tells which files are part of it, and others lie there, too."""
+    folder = full_path(storage, path).rstrip("/")
+    if storage.has_directory(f"{folder}/_delta_log"):
+        what, remedy = "a Delta table", "use 'ducklake-stream import delta'"
+    elif storage.has_directory(f"{folder}/_spark_metadata"):
+        what, remedy = "what a stream of Spark wrote", 'read it with Spark, and write it with format("ducklake")'
+    elif any(name.endswith(".metadata.json") for name in storage.files_in(f"{folder}/metadata")):
+        what, remedy = "an Iceberg table", "use 'ducklake-stream import iceberg'"
+    else:
+        return
+    raise InvalidInput(f"'{hide_password(path)}' is {what}, of which not every file is a part: {remedy}", path=path)
+
+
+# ---------------------------------------------------------------------------------------------- footers of files
+
+
+def _of_all_files(
+    storage: Storage, files: Sequence[ForeignFile], look: Callable[[ForeignFile, pq.ParquetFile], Result]
+) -> list[Result]:
+    with ThreadPoolExecutor(READERS) as readers:
+        return list(readers.map(lambda f: _of_file(storage, full_path(storage, f.path), partial(look, f)), files))
+
+
+def _of_file(storage: Storage, path: str, look: Callable[[pq.ParquetFile], Result]) -> Result:
     try:
         with storage.open_input(path) as source:
-            return pq.ParquetFile(source, coerce_int96_timestamp_unit="us").schema_arrow
+            return look(pq.ParquetFile(source, coerce_int96_timestamp_unit="us"))
     except (pa.ArrowException, OSError) as error:
         raise UnreadableFile(f"cannot read file '{hide_password(path)}': {error}", path=path) from error
 
 
-def _has_int96(storage: Storage, files: Sequence[ForeignFile]) -> bool:
+def _has_int96(parquet: pq.ParquetFile) -> bool:
     """Tell whether times are of Parquet's old form, which has no zone: Spark's default, in UTC by what it means."""
-    if not files:
-        return False
-    path = full_path(storage, files[0].path)
-    with storage.open_input(path) as source:
-        leaves = pq.ParquetFile(source).schema
+    leaves = parquet.schema
     return any(leaves.column(index).physical_type == "INT96" for index in range(len(leaves)))
+
+
+def _without_zone(column: Column) -> Column:
+    type_ = "timestamp" if column.kind is Kind.TIMESTAMPTZ else column.type
+    return replace(column, type=type_, children=tuple(map(_without_zone, column.children)))

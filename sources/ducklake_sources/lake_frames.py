@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, UnsupportedType
 from ducklake_core.metadata_tables import METADATA
+from ducklake_core.setting_texts import storage_text
 from ducklake_core.spec.names import fold, join_table_name
 from ducklake_sources.native_scan import native_table
 
@@ -49,8 +50,9 @@ class LakeFrames:
         given = {"catalog": self.catalog, **options}
         if self.metadata_schema is not None:
             given["metadataSchema"] = self.metadata_schema
-        if self.storage is not None:
-            given["storage"] = ", ".join(f"{name}={value}" for name, value in self.storage.items())
+        storage = {name: value for name, value in (self.storage or {}).items() if value is not None}
+        if storage:
+            given["storage"] = storage_text(storage)
         return self.spark.read.format("ducklake").options(**given).load()
 
 
@@ -75,10 +77,11 @@ def register_views(
 
     Table `orders` is `lake_orders`, table `orders` of schema `eu` is `lake_eu_orders`, the snapshots are
     `lake__snapshots`, with two underscores. Views of tables show the newest snapshot of now: call it again to see
-    newer ones, and views of metadata are asked for by each query. Views that the lake has in DuckDB's SQL are left out.
+    newer ones, and views of metadata are asked for by each query. Views that the lake has in DuckDB's SQL are left
+    out, as is a table whose view would have the name of another one.
     """
     frames = LakeFrames(spark, catalog, metadataSchema, storage)
-    done = RegisteredViews()
+    done = RegisteredViews(metadata={kind: f"{prefix}__{kind}" for kind in METADATA})
     with frames.open() as lake:
         tables = [(one.version.schema_name, one.version.name) for one in lake.tables()]
         for view in lake.definitions().view_names():
@@ -86,8 +89,8 @@ def register_views(
     for schema, table in tables:
         name = join_table_name(schema, table)
         view = "_".join([prefix, *([] if fold(schema) == "main" else [schema]), table])
-        if view.lower() in {taken.lower() for taken in done.tables.values()}:
-            done.left_out[name] = f"another table has the view '{view}'"
+        if view.lower() in {taken.lower() for taken in (*done.metadata.values(), *done.tables.values())}:
+            done.left_out[name] = f"another table, or metadata, has the view '{view}'"
             continue
         try:
             frames.table(name).createOrReplaceTempView(_quoted(view))
@@ -95,9 +98,8 @@ def register_views(
             done.left_out[name] = error.message
             continue
         done.tables[name] = view
-    for kind in METADATA:
-        done.metadata[kind] = f"{prefix}__{kind}"
-        frames.metadata(kind).createOrReplaceTempView(_quoted(done.metadata[kind]))
+    for kind, view in done.metadata.items():
+        frames.metadata(kind).createOrReplaceTempView(_quoted(view))
     return done
 
 

@@ -110,16 +110,18 @@ class DuckLakeTable:
             return lake.delete(self.name, condition)
 
     def update(
-        self, condition: str | None = None, values: Mapping[str, object] | None = None, **other: object
+        self, condition: str | None = None, *more: object, values: Mapping[str, object] | None = None, **other: object
     ) -> Snapshot | None:
         """Set columns of the rows that match, of all without a condition; return the snapshot.
 
-        `values`: Python values or `pyarrow.compute` expressions by column. They are not SQL, as in Delta's `set`.
+        `values`, by name only: Python values or `pyarrow.compute` expressions by column. They are no texts of SQL, as
+        those of Delta's `set` are.
         """
-        if other or not values:
+        if more or other or not values:
             raise InvalidInput(
-                "update takes values={'column': value}, of Python values or pyarrow.compute expressions; Delta's set, "
-                "whose texts are SQL, is not understood: \"'x'\" becomes 'x', and \"n + 1\" becomes pc.field('n') + 1"
+                "update takes values={'column': value} by name, of Python values or pyarrow.compute expressions; "
+                "Delta's set, whose texts are SQL, is not understood: \"'x'\" becomes 'x', "
+                "and \"n + 1\" becomes pc.field('n') + 1"
             )
         _refuse_columns(condition)
         with self._frames.open() as lake:

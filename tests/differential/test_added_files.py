@@ -89,7 +89,11 @@ def test_the_catalog_has_the_same_rows(pair: Pair, tmp_path: Path) -> None:
 
 def test_partitions_come_from_the_path(pair: Pair, tmp_path: Path) -> None:
     rows = pa.table({"i": pa.array([1, 2], pa.int32()), "k": ["in the file", "in the file"]})
-    paths = [write(tmp_path / f"{name}/a.parquet", rows) for name in ("k=a%2Fb/n=07", "k=/n=", "k=x/n=8/n=9")]
+    paths = [
+        write(tmp_path / f"{name}/a.parquet", rows)
+        for name in ("k=a%2Fb/n=07", "k=/n=", "k=x/n=8/n=9", "k=NULL/n=null")
+    ]
+    paths.append(write(tmp_path / "k=%4EULL/n=1/a.parquet", rows))  # a text
 
     def create(lake: Lake) -> None:
         lake.create_table("t", {"i": "int32", "k": "varchar", "n": "int32"})

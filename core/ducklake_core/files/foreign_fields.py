@@ -20,11 +20,18 @@ from ducklake_core.spec.types import is_list, node_of_arrow
 
 @dataclass(frozen=True, slots=True)
 class AddRules:
-    """What may be missing or left over in a file that is added, and whether values may come from its path."""
+    """What may be missing or left over in a file that is added, and whether values may come from its path.
+
+    `path_columns`: those alone have their values there; None: all that a directory names.
+    """
 
     allow_missing: bool = False
     ignore_extra_columns: bool = False
     hive_partitioning: bool = True
+    path_columns: frozenset[str] | None = None
+
+    def is_in_path(self, name: str) -> bool:
+        return self.hive_partitioning and (self.path_columns is None or name in self.path_columns)
 
 
 @dataclass(frozen=True, slots=True)

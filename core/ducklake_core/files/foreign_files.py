@@ -55,7 +55,7 @@ class _ForeignFile:
 
     def facts(self) -> NewDataFile:
         footer, size_bytes = self.parquet.metadata, self.storage.size(self.path)
-        texts = hive_values(self.path) if self.rules.hive_partitioning else {}
+        texts = {name: text for name, text in hive_values(self.path).items() if self.rules.is_in_path(name)}
         by_name = {column.name: column for column in self.table.columns if not column.is_nested}
         in_path = {name: by_name[name] for name in texts if name in by_name}
         schema, parquet_schema = self.parquet.schema_arrow, self.parquet.schema

@@ -14,6 +14,7 @@ from uuid import UUID
 from ducklake_core.model import Column, PartitionKey
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_DUCKDB_NULL = "NULL"  # in any case, and as it is: DuckDB takes %4EULL for text
 _LONGEST_NAME = 255  # bytes of one directory's name, on every common filesystem
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for its clients of one storage
 
@@ -86,11 +87,15 @@ def hive_directory(keys: Sequence[str], values: Sequence[str | None]) -> str:
 
 
 def hive_values(path: str) -> dict[str, str | None]:
-    """Return the values that the directories of a path carry, by key; of two with one key, the upper one's."""
+    """Return the values that the directories of a path carry, by key, as DuckDB reads them.
+
+    Of two with one key the upper one counts, and NULL is null in any case.
+    """
     pairs = [part.split("=", 1) for part in path.split("/")[:-1] if "=" in part]
     values: dict[str, str | None] = {}
     for key, value in pairs:
-        values.setdefault(unquote(key), None if value == HIVE_NULL else unquote(value))
+        is_null = value == HIVE_NULL or value.upper() == _DUCKDB_NULL
+        values.setdefault(unquote(key), None if is_null else unquote(value))
     return values
 
 

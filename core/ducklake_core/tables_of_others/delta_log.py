@@ -25,7 +25,7 @@ Action = Mapping[str, Any]  # Any: what JSON holds
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
-_KINDS = ("add", "remove", "metaData", "protocol")
+_KINDS = ("add", "remove", "metaData", "protocol", "sidecar")
 # Features of readers that change nothing about whole files whose deletion vectors and mappings are looked at anyway.
 _HARMLESS = frozenset(
     {"columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint"}
@@ -57,7 +57,7 @@ class _State:
 def _key(file: Action) -> tuple[object, ...]:
     """Return what a file is known by: one commit may add it with a deletion vector and remove it without."""
     vector = file.get("deletionVector") or {}
-    return file["path"], *(vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset"))
+    return unquote(file["path"]), *(vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset"))
 
 
 def read_delta_table(storage: Storage, path: str) -> ForeignTable:
@@ -67,6 +67,9 @@ def read_delta_table(storage: Storage, path: str) -> ForeignTable:
     """
     folder = path.rstrip("/")
     version, state = _replay(storage, f"{folder}/_delta_log")
+    for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
+        if not found:
+            raise UnreadableFile(f"the log '{hide_password(folder)}/_delta_log' has no action '{name}'", path=folder)
     _check_protocol(state.protocol)
     _check_metadata(state.metadata)
     partition_by = tuple(state.metadata.get("partitionColumns") or ())
@@ -106,8 +109,11 @@ def _last_checkpoint(names: Sequence[str]) -> tuple[int, list[str]]:
 
 def _commit_actions(storage: Storage, path: str) -> list[Action]:
     with storage.open_input(path) as source:
-        text = source.read().decode()
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+        content: bytes = source.read()
+    try:
+        return [json.loads(line) for line in content.decode().split("\n") if line.strip()]
+    except ValueError as error:
+        raise UnreadableFile(f"cannot read commit '{hide_password(path)}': {error}", path=path) from error
 
 
 def _checkpoint_actions(storage: Storage, path: str) -> list[Action]:
@@ -118,6 +124,12 @@ def _checkpoint_actions(storage: Storage, path: str) -> list[Action]:
             rows: list[Action] = parquet.read(columns=names).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise UnreadableFile(f"cannot read checkpoint '{hide_password(path)}': {error}", path=path) from error
+    if any(row.get("sidecar") for row in rows):
+        raise InvalidInput(
+            f"cannot take over a Delta table whose checkpoint '{hide_password(path)}' lists its files in sidecars: set "
+            "the table's property delta.checkpointPolicy to 'classic', and let Delta write a checkpoint first",
+            path=path,
+        )
     return rows
 
 
