@@ -201,7 +201,7 @@ def before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
     ids=["all", "where", "dynamic"],
 )
 def test_of_two_overwrites_at_once_the_rows_of_one_stay(
-    catalog: Catalog, seen: Lakes, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], count: int
+    catalog: Catalog, seen: Lakes, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], count: int
 ) -> None:
     """Neither finds a row to delete."""
     write(catalog, [(-1, "z")] if options else [], partitionBy="day")
