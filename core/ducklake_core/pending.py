@@ -110,6 +110,10 @@ class PendingTable:
             file_bytes=sum(f.file_size_bytes for f in self.files),
         )
 
+    def rest_on_all_rows(self) -> None:
+        """Note that what is written rests on all rows of the table; one that is created here has none."""
+        self.rests_on_rows = self.rests_on_all_rows = self.before is not None
+
     def end_inlined(self, inlined_table: str, row_ids: np.ndarray) -> None:
         self.inlined_ends.setdefault(inlined_table, set()).update(row_ids.tolist())
 

@@ -39,10 +39,6 @@ class LakeReplacements(ABC):
     def _in_own_transaction(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
         """Do something in a transaction of its own."""
 
-    @abstractmethod
-    def _retry_after_move(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
-        """Do it again from the new head when all that came between only moved rows."""
-
     def overwrite(
         self,
         table: str,
@@ -53,19 +49,24 @@ class LakeReplacements(ABC):
     ) -> Snapshot | None:
         """Put new rows in the place of those that match a filter such as `day = '2026-01-31'`, of all without one.
 
-        The new rows must match the filter, too: else InvalidInput. Rows that another adds meanwhile stay.
+        The new rows must match the filter, too: else InvalidInput. Rows that another adds meanwhile are replaced as
+        well, if they match: it looks again then, thirty times at most.
         """
-        rows = to_table(data)  # a stream can be read once, and there may be two attempts
-        return self._retry_after_move(lambda tx: tx.overwrite(table, rows, where, fill_missing=fill_missing))
+        rows = to_table(data)  # a stream can be read once, and there may be several attempts
+        return self._retry_after_conflict(lambda tx: tx.overwrite(table, rows, where, fill_missing=fill_missing))
 
     def restore(self, table: str, to: int | datetime) -> Snapshot | None:
         """Make the rows of a table what they were at a snapshot, by its id or a time; see `Transaction.restore`.
 
         What another does to the table meanwhile is undone as well: it looks again then, thirty times at most.
         """
+        return self._retry_after_conflict(lambda tx: tx.restore(table, to))
+
+    def _retry_after_conflict(self, operation: Callable[[Transaction], object]) -> Snapshot | None:
+        """Do it again from the new head, whatever came between."""
         for attempt in conflict_retries(after=lambda _: True, stop=UPSERT_STOP, recorder=self.recorder):
             with attempt:
-                return self._in_own_transaction(lambda tx: tx.restore(table, to))
+                return self._in_own_transaction(operation)
         raise AssertionError("unreachable")  # the policy re-raises
 
 
@@ -88,23 +89,35 @@ class TransactionReplacements:
     ) -> int:
         """Put new rows in the place of those that match, of all without a filter; return how many were there.
 
-        Raises InvalidInput for new rows that do not match.
+        Raises InvalidInput for new rows that do not match. Rows of the table that another adds, changes or deletes
+        before the commit are a CommitConflict.
         """
         pending = self._table(table)
         predicate, version = self._predicate(pending, where), pending.table
         rows = conform(to_table(data), version.columns, version.qualified_name, fill_missing=fill_missing)
         refuse_others(rows, predicate, version.qualified_name)
         with self._all_or_nothing():
-            count = self._rows.delete(pending, predicate)
+            count = self._rows.delete_replaced(pending, predicate)
             self._rows.append(pending, rows)
         return count
+
+    def delete_replaced(self, table: str, where: str | Predicate | None) -> int:
+        """Delete the rows that match, all for None, because others come in their place; return their number.
+
+        As `delete`, and rows that another adds, changes or deletes before the commit are a CommitConflict.
+        """
+        pending = self._table(table)
+        predicate = self._predicate(pending, where)
+        with self._all_or_nothing():
+            return self._rows.delete_replaced(pending, predicate)
 
     def delete_partitions(
         self, table: str, rows: pa.Table | None, files: Sequence[NewDataFile] = (), *, fill_missing: bool = False
     ) -> int:
         """Delete all rows of the partitions that some rows, and files to be added, are in; return their number.
 
-        Raises InvalidInput for a table that has no partitions.
+        Raises InvalidInput for a table that has no partitions. Rows of the table that another adds, changes or deletes
+        before the commit are a CommitConflict.
         """
         pending = self._table(table)
         version = pending.table

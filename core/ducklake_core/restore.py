@@ -44,7 +44,7 @@ class Restore:
     def apply(self) -> int:
         """End the rows that were not there or were others, add those that were; return how many rows that changes."""
         self._refuse_unborn()
-        self.pending.rests_on_rows = self.pending.rests_on_all_rows = True
+        self.pending.rest_on_all_rows()
         self.writer.change_own(self.pending, lambda rows: np.arange(rows.num_rows), None)
         now, then = self._sides()
         is_now, was_then = now.places(), then.places()

@@ -100,12 +100,21 @@ class RowWriter:
         committed.end(ended)
         return count + len(ended)
 
+    def delete_replaced(self, pending: PendingTable, predicate: Predicate | None) -> int:
+        """Delete the rows that match, so that others take their place: what is written rests on there being no more.
+
+        Else two that find no row to delete would both add theirs.
+        """
+        pending.rest_on_all_rows()
+        return self.delete(pending, predicate)
+
     def delete_partitions(self, pending: PendingTable, rows: pa.Table | None, files: Sequence[NewDataFile]) -> int:
         """Delete all rows of the partitions that some rows and files are in. Return their number."""
         layout = file_layout(pending.table, pending.options)
         partitioning, by_id = layout.partitioning, {c.column_id: c for c in layout.columns}
         if partitioning is None:
             raise InvalidInput(f"table '{pending.table.qualified_name}' has no partitions that could be replaced")
+        pending.rest_on_all_rows()
         columns = [by_id[column_id] for column_id in dict.fromkeys(key.column_id for key in partitioning.keys)]
 
         def keys_of(found: pa.Table) -> list[tuple[str | None, ...]]:

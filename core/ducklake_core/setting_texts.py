@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from ducklake_core.errors import InvalidInput
 from ducklake_core.references import resolve
+from ducklake_core.setting_mistakes import Problem
 from ducklake_core.settings import catalog
 
 _FLAGS = {"true": True, "false": False}
@@ -26,7 +27,10 @@ def parse_storage(given: object) -> object:
         return given
     pairs = [part.partition("=") for part in re.split(r",(?=\s*\w+\s*=)", given)]  # a value may have commas
     if not all(name.strip() and separator for name, separator, _ in pairs):
-        raise ValueError("settings such as 'endpoint=https://s3.example.com, region=eu-1'")
+        # What was given is not shown: it may have a secret, though none is taken.
+        raise Problem(
+            "must be settings such as 'endpoint=https://s3.example.com, region=eu-1', each a name and a value"
+        )
     return {name.strip(): _FLAGS.get(value.strip().lower(), value.strip()) for name, _, value in pairs}
 
 

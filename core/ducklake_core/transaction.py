@@ -148,10 +148,13 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
     def _stage(self, snapshot_id: SnapshotId) -> Staged:
         """Return everything to be committed as a value, its delete files written for a snapshot id."""
         storage, data_path = self._lake.storage, self._lake.data_path
+        epoch = self._epoch
+        if epoch is not None and epoch.table is not None:
+            epoch = epoch.of_table(self._pending.table(epoch.table).table.table_uuid)
         staged = [p.stage(storage, data_path, snapshot_id) for p in self._pending.tables.values()]
         tables = tuple([t for t in staged if t.before is not None or t.after is not None])
         schemas = tuple(self._pending.created_schemas), tuple(self._pending.dropped_schemas)
-        return Staged(self._definitions.snapshot, tables, *schemas, self._info, self._epoch, snapshot_id)
+        return Staged(self._definitions.snapshot, tables, *schemas, self._info, epoch, snapshot_id)
 
     def _find_apart(self, session: Session, head: SnapshotId) -> frozenset[int]:
         """Return the tables of upserts whose new rows since the base have none of the keys."""

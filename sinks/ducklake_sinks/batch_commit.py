@@ -10,9 +10,10 @@ from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_sinks.epoch import EpochStart
 from ducklake_sinks.events import BatchRebuilt
 from ducklake_sinks.modes.mode import Mode, OnConflict
-from ducklake_sinks.part import Part
+from ducklake_sinks.part import Part, target_of
 from ducklake_sinks.runtime import SinkRuntime
 from ducklake_sinks.table_setup import TableSetup
+from ducklake_sinks.task_writer import Target
 
 MAX_REBUILDS = 4
 MAX_REBUILDS_OF_CHANGES = 20  # each commit to their table is in their way, and what was read of it is not read again
@@ -51,7 +52,7 @@ class BatchCommit:
         core = self.open() if _has_files(parts) else self._begin(fresh=looks)
         moved = self._fill(core, parts)
         for _ in range(MAX_REBUILDS_OF_CHANGES if looks else MAX_REBUILDS):
-            places = _places_of_files(core, parts)
+            targets = [target_of(core, part.table) for part in parts if part.files]
             _refuse_other_places(core, parts)
             try:
                 return _commit(core, moved)
@@ -61,7 +62,7 @@ class BatchCommit:
                     raise
                 core = self._begin_after(error)
                 moved = self._fill(core, parts)
-                if _places_of_files(core, parts) != places:
+                if not all(_is_still(core, target) for target in targets):
                     raise
         return _commit(core, moved)
 
@@ -100,21 +101,22 @@ def _has_files(parts: Sequence[Part]) -> bool:
     return any(part.files for part in parts)
 
 
-def _places_of_files(core: Transaction, parts: Sequence[Part]) -> list[tuple[object, ...]]:
-    """Return what files that are written rest on, of the tables that they are for."""
-    return [_place(core.file_layout(part.table)) for part in parts if part.files]
-
-
 def _refuse_other_places(core: Transaction, parts: Sequence[Part]) -> None:
     """Raise CommitConflict where another process had files written for a table that is another one by now."""
     for part in parts:
         made_for = part.made_for
-        if part.files and made_for is not None and _place(core.file_layout(part.table)) != _place(made_for):
+        if part.files and made_for is not None and not _is_still(core, made_for):
             raise CommitConflict(
                 f"table '{part.table}' was created, altered or dropped by another while its rows were written: write "
                 "them again",
                 table=part.table,
             )
+
+
+def _is_still(core: Transaction, made_for: Target) -> bool:
+    """Tell whether a table is the one that files were made for; one that was to be created may be another's by now."""
+    now = target_of(core, made_for.name)
+    return made_for.table_uuid in (None, now.table_uuid) and _place(now.layout) == _place(made_for.layout)
 
 
 def _place(layout: FileLayout) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from ducklake_core import CommitResult, Epoch, faults
 from ducklake_core.errors import InvalidInput
@@ -60,13 +61,13 @@ class EpochGate:
         self._read_entry = read_entry
         self._run = RunMemory()
 
-    def start(self, query: Query, stream: str, batch_id: int, *, leaves_gaps: bool = False) -> EpochStart:
+    def start(self, query: Query, stream: str, batch_id: int) -> EpochStart:
         """Look up the epoch of a batch. Raises a LedgerError when it must not be committed.
 
         Not in a run that has committed: Spark repeats no batch in a run, and the commit asks the ledger all the same.
         """
         continues = self._run.has_committed(query.run_id)
-        epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues, leaves_gaps)
+        epoch = Epoch(stream, batch_id, query.query_id, query.run_id, continues)
         faults.at("before_ledger_read")
         if not continues or query.query_id == BY_HAND:
             entry = self._read_entry(stream)
@@ -74,6 +75,12 @@ class EpochGate:
                 _refuse_second_use(epoch, entry)
                 return EpochStart(query, epoch, entry)
         return EpochStart(query, epoch, None, query.offsets(batch_id), self._offsets_before(query, batch_id))
+
+    def start_version(self, epoch: Epoch, table_uuid: UUID | None) -> EpochStart:
+        """Look up an epoch that is counted for one table; one that is not there yet has none."""
+        entry = None if table_uuid is None else self._read_entry(epoch.of_table(table_uuid).stream)
+        is_replay = decide_epoch(epoch, entry) is EpochDecision.REPLAY
+        return EpochStart(Query(epoch.query_id, epoch.run_id), epoch, entry if is_replay else None)
 
     def _offsets_before(self, query: Query, batch_id: int) -> list[Any] | None:  # Any: JSON of the sources
         """Return where a batch begins. Spark is asked once in a run: then it is where the last batch ended."""

@@ -34,7 +34,7 @@ from ducklake_sinks.native_files import (
     write_natively,
 )
 from ducklake_sinks.options import SinkOptions
-from ducklake_sinks.part import Part, Quarantine, part_of
+from ducklake_sinks.part import Part, Quarantine, part_of, target_of
 from ducklake_sinks.routes import COMPUTED_ROUTE, TableKey, route_key
 from ducklake_sinks.shared_storage import refuse_unshared_files
 from ducklake_sinks.spark_types import to_arrow_types
@@ -68,7 +68,7 @@ class LargeBatch:
 
         The tables, and that for dead letters, are prepared in the lake's transaction.
         """
-        targets = {route_key(name): Target(name, core.file_layout(name)) for name in names}
+        targets = {route_key(name): target_of(core, name) for name in names}
         if self.destination.route is None:
             [(key, target)] = targets.items()
             if self._can_write_natively(key, target):
@@ -160,13 +160,13 @@ class LargeBatch:
             few_bytes=self.options.inline_bytes // parallelism,
             dead_letters=self.options.dead_letters,
             route=self.destination.route,
-            dead=None if dead is None else Target(dead, core.file_layout(dead)),
+            dead=None if dead is None else target_of(core, dead),
             fill_missing=self.options.merge_schema or self.destination.is_letters,
         )
 
     def _part(self, core: Transaction, table: str, messages: Sequence[Message]) -> Part:
         schema = None if table == self.quarantine.table else self.schema.without(COMPUTED_ROUTE, RECORD_COLUMN)
-        return part_of(Target(table, core.file_layout(table)), schema, messages)
+        return part_of(target_of(core, table), schema, messages)
 
 
 class ResultsTooLarge(Exception):

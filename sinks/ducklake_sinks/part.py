@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ducklake_core.files.parquet_writer import FileLayout
+from ducklake_core import Transaction
 from ducklake_core.files.storage import Storage
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import NewDataFile
@@ -36,7 +36,7 @@ class Part:
     is_native: bool = False
     recorded: Callable[[], pa.Table | None] | None = field(default=None, compare=False)
     changes: ChangeRules | None = None
-    made_for: FileLayout | None = None  # the table as another process had it, which had the files written
+    made_for: Target | None = None  # the table as another process had it, which had the files written
 
     @property
     def row_count(self) -> int:
@@ -59,14 +59,20 @@ class Part:
         return {self.directory + file.path for file in self.files}
 
 
+def target_of(core: Transaction, table: str) -> Target:
+    """Return a table as a transaction has it."""
+    version = core.table_version(table)
+    is_new = version.table_id < 0
+    return Target(table, core.file_layout(table), None if is_new else version.table_uuid)
+
+
 def part_of(target: Target, schema: FrameSchema | None, messages: Sequence[Message]) -> Part:
     """Return what tasks have made for one table."""
     rows = [found for message in messages if (found := message.read_rows()) is not None]
     files = tuple(file for message in messages for file in message.files)
     size_bytes = sum(message.size_bytes for message in messages)
     found = pa.concat_tables(rows) if rows else None
-    layout = target.layout
-    return Part(target.name, schema, found, files, layout.directory, size_bytes, made_for=layout)
+    return Part(target.name, schema, found, files, target.layout.directory, size_bytes, made_for=target)
 
 
 @dataclass(frozen=True, slots=True)

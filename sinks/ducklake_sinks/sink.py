@@ -127,7 +127,8 @@ class DuckLakeSink:
         """Replace all rows of a table by those of a DataFrame, in one snapshot; called again, it does so again.
 
         For a new start of a stream into a table that is there: build it anew as of a snapshot, and stream from the
-        next one on. Readers of the table's changes see deletes and inserts. Else it is as `append`.
+        next one on. Readers of the table's changes see deletes and inserts. Rows that another adds before the commit
+        are replaced as well. Else it is as `append`.
         """
         runtime = self._running()
         start = runtime.begin_without_number(frame.sparkSession, "sink.replace")

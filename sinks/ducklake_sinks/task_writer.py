@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -36,10 +37,11 @@ BUFFER_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table that rows go to."""
+    """A table that rows go to. `table_uuid` None: it is created for them."""
 
     name: str
     layout: FileLayout
+    table_uuid: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,41 @@ def test_overwrite_begins_again_when_rows_have_moved(
     assert lake.table("t").read().to_pylist() == [{"i": 1, "s": "one"}]
 
 
+@pytest.mark.parametrize(("act", "where"), [("overwrite", None), ("overwrite", "i = 7000"), ("DuckDB", "i = 7000")])
+def test_overwrite_comes_after_rows_that_it_has_not_seen(
+    lake: Lake, oracle: Oracle, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, act: str, where: str | None
+) -> None:
+    """It finds no row to delete, so that only what it rests on keeps others' rows from staying beside its own."""
+    if where is None:
+        lake.delete("t", None)
+    others = lake.table("t").count()
+
+    def write(other: Lake) -> None:
+        if act == "overwrite":
+            other.overwrite("t", {"i": [7000], "s": ["other"]}, where)
+        else:
+            oracle.attach(catalog.attach)
+            oracle.execute("INSERT INTO t VALUES (7000, 'other')")
+            oracle.detach()
+
+    meanwhile(monkeypatch, catalog, write)
+    lake.overwrite("t", {"i": [7000], "s": ["mine"]}, where)
+
+    assert lake.table("t").read(filter="i = 7000").to_pylist() == [{"i": 7000, "s": "mine"}]
+    assert lake.table("t").count() == others + 1
+    check_last(lake, oracle, catalog)
+
+
+def test_overwrite_in_a_transaction_is_a_conflict_beside_rows_that_another_adds(lake: Lake, catalog: Catalog) -> None:
+    tx = lake.transaction()
+    tx.overwrite("t", {"i": [7000], "s": ["mine"]}, "i = 7000")
+    with Lake.open(catalog.url) as other:
+        other.append("t", {"i": [7000], "s": ["other"]})
+
+    with pytest.raises(CommitConflict, match="had rows inserted"):
+        tx.commit()
+
+
 # What may have happened since, each as one or more snapshots.
 SINCE: dict[str, list[Act]] = {
     "nothing": [],
@@ -232,6 +267,9 @@ def test_what_cannot_be_restored_is_refused(lake: Lake) -> None:
         lake.restore("t", to)
     with pytest.raises(ObjectNotFound):
         lake.restore("t", 1000)
+    for no_id in (True, "3", 3.5):
+        with pytest.raises(InvalidInput, match="is no snapshot: give its id"):
+            lake.restore("t", no_id)  # type: ignore[arg-type] # what is refused
 
     assert head(lake) == last
 

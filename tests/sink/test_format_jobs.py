@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_core import Lake
+from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.errors import CommitConflict, EpochOutOfOrder, InvalidInput, ObjectExists, SchemaMismatch
 from ducklake_sinks.format.writer import BatchWriter, StreamWriter, make_stream_writer, make_writer
 from tests.fixtures.catalogs import Catalog
@@ -157,6 +157,62 @@ def test_a_version_is_written_once(catalog: Catalog, seen: Lakes) -> None:
     check_lake(catalog, orphans=0)
 
 
+def test_versions_are_counted_for_each_table(catalog: Catalog, seen: Lakes) -> None:
+    def once(row: int, table: str, version: int = 1) -> None:
+        write(catalog, [(row, "a")], table=table, txnAppId="nightly", txnVersion=version)
+
+    for table in ("t", "main.u", "u"):
+        once(1, table)
+    assert seen.rows() == seen.rows("u") == [(1, "a")]
+    with Lake.open(catalog.url) as lake:
+        lake.rename_table("u", "v")  # is the same table
+        lake.drop_table("t")
+    once(2, "v")
+    once(2, "t")  # is another one
+    assert (seen.rows("v"), seen.rows()) == ([(1, "a")], [(2, "a")])
+    # Two create the table for one version.
+    write(
+        catalog,
+        numbered(MANY, "a"),
+        meanwhile=lambda: once(3, "late"),
+        table="late",
+        txnAppId="nightly",
+        txnVersion=1,
+    )
+    assert seen.rows("late") == [(3, "a")]
+    check_lake(catalog, orphans=0)
+
+
+def before_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let another do something when the next commit has been prepared."""
+    commit = Transaction.commit
+
+    def act_and_commit(self: Transaction) -> CommitResult:
+        monkeypatch.setattr(Transaction, "commit", commit)
+        act()
+        return commit(self)
+
+    monkeypatch.setattr(Transaction, "commit", act_and_commit)
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [({}, MANY), ({"replaceWhere": "day = 'a'"}, 1), ({"partitionOverwriteMode": "dynamic"}, MANY)],
+    ids=["all", "where", "dynamic"],
+)
+def test_of_two_overwrites_at_once_the_rows_of_one_stay(
+    catalog: Catalog, seen: Lakes, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], count: int
+) -> None:
+    """Neither finds a row to delete."""
+    write(catalog, [(-1, "z")] if options else [], partitionBy="day")
+    before_commit(monkeypatch, lambda: write(catalog, numbered(count, "a", 5000), overwrites=True, **options))
+
+    write(catalog, numbered(count, "a"), overwrites=True, **options)
+
+    assert seen.rows() == ([(-1, "z")] if options else []) + numbered(count, "a")
+    check_lake(catalog, orphans=0)
+
+
 def test_a_table_that_is_there_is_left_alone(catalog: Catalog, seen: Lakes) -> None:
     write(catalog, [(1, "a")], ifTableExists="error")
     write(catalog, [(2, "a")], ifTableExists="ignore")
@@ -186,6 +242,17 @@ def test_a_table_that_is_altered_while_tasks_write_gets_nothing(catalog: Catalog
         write(catalog, numbered(MANY, "b"), meanwhile=alter, mergeSchema="true")
 
     assert seen.rows() == [(1, "a", None)]
+    assert stored_files(catalog) == set()
+
+    def make_anew() -> None:
+        with Lake.open(catalog.url) as lake:
+            lake.drop_table("t")
+            lake.create_table("t", {"id": "int64", "day": "varchar", "n": "int64"})
+
+    with pytest.raises(CommitConflict, match="altered or dropped by another while its rows were written"):
+        write(catalog, numbered(MANY, "b"), meanwhile=make_anew, mergeSchema="true")
+
+    assert seen.rows() == []
     assert stored_files(catalog) == set()
 
 

@@ -12,7 +12,7 @@ from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.errors import CommitConflict
 from ducklake_core.observe import Event
 from ducklake_sinks import FlushPolicy
-from ducklake_sinks.batch_commit import MAX_REBUILDS
+from ducklake_sinks.batch_commit import MAX_REBUILDS_OF_CHANGES
 from ducklake_sinks.events import BatchRebuilt
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
@@ -95,11 +95,11 @@ def test_replace_whose_table_is_flushed_again_and_again_ends_and_leaves_no_files
 
     with (
         before_each_commit(monkeypatch, lambda: flush_by_another(catalog)) as commits,
-        pytest.raises(CommitConflict, match="had its inlined rows flushed"),
+        pytest.raises(CommitConflict, match="had rows inserted"),
     ):
         sink.replace(frame(spark, MANY))
 
-    assert len(commits) == 1 + MAX_REBUILDS
+    assert len(commits) == 1 + MAX_REBUILDS_OF_CHANGES
     with Lake.open(catalog.url) as lake:
         assert lake.table("main.events").count() == MANY + len(commits)
     check_lake(catalog, orphans=0)
@@ -123,7 +123,7 @@ def test_replace_whose_table_is_altered_after_a_flush_ends_and_leaves_no_files(
 
     with (
         at_fault("after_collect", lambda: flush_by_another(catalog)),
-        pytest.raises(CommitConflict, match="had its inlined rows flushed"),
+        pytest.raises(CommitConflict, match="had rows inserted"),
     ):
         sink.replace(frame(spark, MANY))
 

@@ -73,8 +73,10 @@ def test_settings_go_through_an_option_of_spark_unchanged() -> None:
 
 
 def test_option_of_spark_that_has_no_settings_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"storage .* settings such as 'endpoint="):
-        parse_options({"catalog": "sqlite:///x", "table": "t", "storage": "https://s3.example.com"})
+    for given in ("https://s3.example.com", "secret_access_key=pw-secret, endpoint", "secret=one,pw-secret"):
+        with pytest.raises(InvalidInput, match=r"storage .* settings such as 'endpoint=") as error:
+            parse_options({"catalog": "sqlite:///x", "table": "t", "storage": given})
+        assert "pw-secret" not in str(error.value)
 
 
 def test_encryption_without_its_package_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from operator import index
 from typing import Any
 
 from ducklake_core.catalog import file_queries, queries
@@ -97,8 +98,10 @@ def _is_before(at: int | datetime, head: Snapshot) -> bool:
 def checked_id(at: int) -> int:
     """Return what users give for the id of a snapshot; raise InvalidInput for what cannot be one."""
     try:
-        return int(at)
-    except (TypeError, ValueError):
+        if isinstance(at, bool):
+            raise TypeError  # noqa: TRY301 # it would be 0 or 1
+        return index(at)
+    except TypeError:
         raise InvalidInput(f"{at!r} is no snapshot: give its id, a datetime, or None for the newest", at=at) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -15,6 +15,7 @@ class Epoch:
 
     `continues_run`: this run has committed an epoch of the stream before, so nobody else may have since.
     `leaves_gaps`: numbers may be left out, and a lower one than the last counts as committed.
+    `table`: the numbers are counted for that table alone; one that gets its name later has its own.
     """
 
     stream: str
@@ -23,6 +24,11 @@ class Epoch:
     run_id: str
     continues_run: bool = False
     leaves_gaps: bool = False
+    table: str | None = None
+
+    def of_table(self, table_uuid: UUID) -> Epoch:
+        """Return it as the ledger has it: by which table it is, whatever its name."""
+        return replace(self, stream=f"{self.stream}@{table_uuid}", table=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
-from ducklake_core import CommitResult, Transaction
+from ducklake_core import CommitResult, Epoch, Transaction
 from ducklake_core.errors import InvalidInput, ObjectExists
 from ducklake_core.files.written import WrittenFiles
 from ducklake_core.plan.filter_sql import parse_filter
@@ -28,7 +28,7 @@ from ducklake_sinks.format.options import WriteOptions, parse_options, sink_opti
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.modes.append import AppendMode, CreateMode, ReplaceMode, ReplacePartitionsMode
 from ducklake_sinks.options import SinkOptions
-from ducklake_sinks.part import Part, part_of
+from ducklake_sinks.part import Part, part_of, target_of
 from ducklake_sinks.query import BY_HAND, Query
 from ducklake_sinks.routes import route_key
 from ducklake_sinks.runtime import SinkRuntime
@@ -101,12 +101,12 @@ class WriteJob:
         return TaskWriter(
             storage=runtime.lake.storage,
             schema=self.schema,
-            targets={route_key(table): Target(table, core.file_layout(table))},
+            targets={route_key(table): target_of(core, table)},
             batch=BatchInfo(sink.stream, None, runtime.clock.now()),
             few_rows=sink.inline_rows // _TASKS,
             few_bytes=sink.inline_bytes // _TASKS,
             dead_letters=sink.dead_letters,
-            dead=None if dead is None else Target(dead, core.file_layout(dead)),
+            dead=None if dead is None else target_of(core, dead),
             fill_missing=sink.merge_schema,
             where=None if where is None else parse_filter(where, columns),
         )
@@ -144,9 +144,10 @@ class WriteJob:
         if batch_id is not None:
             query_id = read_query_id(self.options.checkpoint_location, self.sink.storage)
             return runtime.gate.start(Query(query_id, run_id), str(self.sink.stream), batch_id)
+        known = runtime.lake.definitions().known_table(self.table)  # also makes the lake, where there is none
         if app is not None and version is not None:
-            return runtime.gate.start(Query(BY_VERSION, run_id), app, version, leaves_gaps=True)
-        runtime.lake.definitions()  # made, where there is none, before anybody looks for its tables
+            epoch = Epoch(app, version, BY_VERSION, run_id, leaves_gaps=True, table=self.table)
+            return runtime.gate.start_version(epoch, None if known is None else known.version.table_uuid)
         return EpochStart(Query(BY_HAND, ""), None)
 
     def _mode(self) -> MakeMode:

@@ -95,7 +95,8 @@ class WriteOptions(Settings):
         shown="`append`",
     )
     txn_app_id: OptionalText = setting(
-        "with `txnVersion`: who writes. A version that is not higher than the last one of this name writes nothing",
+        "with `txnVersion`: who writes. A version that is not higher than the last one of this name in this table "
+        "writes nothing",
         default=None,
         shown="none",
     )

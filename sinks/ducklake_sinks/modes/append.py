@@ -185,6 +185,7 @@ class ReplaceMode(AppendMode):
         super().__init__(setup, options, quarantine)
         self._replaced = [*tables]
         self._where = where
+        self._looks_for_rows = True  # what another adds meanwhile is replaced as well
 
     def accept(self, destination: Destination) -> None:
         super().accept(destination)
@@ -200,7 +201,7 @@ class ReplaceMode(AppendMode):
 
     def _empty(self, core: Transaction, table: str, parts: Sequence[Part]) -> None:
         del parts
-        core.delete(table, self._where)
+        core.delete_replaced(table, self._where)
 
 
 class ReplacePartitionsMode(ReplaceMode):
