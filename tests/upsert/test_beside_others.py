@@ -149,6 +149,32 @@ def test_duckdb_that_commits_after_us_sees_the_conflict(
     assert dict(oracle.query("SELECT id, name FROM t")) == found
 
 
+@pytest.mark.parametrize(
+    ("call", "deleted"),
+    [
+        ("ducklake_merge_adjacent_files('lake')", "id = 100"),
+        ("ducklake_rewrite_data_files('lake', 't', delete_threshold => 0)", "id < 20 OR id = 201"),
+    ],
+)
+def test_files_that_duckdb_writes_anew_beside_us_do_not_bring_rows_back(
+    postgres_database: PostgresDatabase, oracle: Oracle, on_postgres: Lake, call: str, deleted: str
+) -> None:
+    """A merge that meets inlined deletes only commits after them, and the rows that we ended are there twice."""
+    lake = on_postgres
+    lake.append("t", rows(list(range(200, 200 + MANY))))
+    lake.delete("t", deleted)
+    oracle.attach(postgres_database.attach)
+    oracle.execute("BEGIN")
+    assert oracle.query(f"CALL {call}") != []
+    lake.upsert("t", rows([30, 202], "new"), keys="id")
+
+    with pytest.raises(OracleError, match=r"(?i)conflict"):
+        oracle.execute("COMMIT")
+
+    found = contents(lake)
+    assert (found[30], found[202], lake.table("t").count()) == ("new30", "new202", len(found))
+
+
 def test_delete_by_key_is_a_conflict_for_deletes_of_duckdb(
     postgres_database: PostgresDatabase, oracle: Oracle, on_postgres: Lake
 ) -> None:

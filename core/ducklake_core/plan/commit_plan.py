@@ -117,11 +117,12 @@ def _table_changes(table: StagedTable) -> Iterator[TableChange]:
     if before is not None and before is not after and replace(before, name=after.name) != after:
         yield TableChange(ChangeKind.ALTERED_TABLE, object_id=table_id)
     # Who looked at the rows first says that it adds and that it deletes, whatever it does of the two. DuckDB lets an
-    # insert follow on inserts, and some deletes on deletes: two might add one key or change one row (format §2.5).
+    # insert follow on inserts, and some deletes on deletes: two might add one key or change one row; and a merge or
+    # rewrite that meets inlined deletes alone brings their rows back (format §2.5).
     says_both = table.rests_on_rows and not writes.is_empty
     kinds = (
         (ChangeKind.INSERTED_INTO_TABLE, bool(writes.files) or (says_both and not writes.inlined)),
-        (ChangeKind.DELETED_FROM_TABLE, writes.has_file_deletes or (says_both and not writes.has_inlined_deletes)),
+        (ChangeKind.DELETED_FROM_TABLE, writes.has_file_deletes or says_both),
         (ChangeKind.INLINED_INSERT, bool(writes.inlined)),
         (ChangeKind.INLINED_DELETE, writes.has_inlined_deletes),
         (ChangeKind.INLINE_FLUSH, isinstance(writes.moved, Flush)),
