@@ -35,6 +35,13 @@ class WantedRows:
         return snapshots[0] <= self.inserted_in.end and snapshots[1] > self.inserted_in.start
 
 
+@dataclass(frozen=True, slots=True)
+class WantedGroups:
+    """Row groups that must be read, by their numbers."""
+
+    numbers: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WantedKey:
     """Values of a column, sorted; rows with any other are not wanted."""
@@ -51,7 +58,10 @@ class WantedKey:
 
     def may_be_in(self, group: pq.RowGroupMetaData, leaf: int) -> bool:
         """Tell whether a row group may have one of the values in a leaf of the file."""
-        bounds = bounds_of(group, leaf)
+        return self.may_be_within(bounds_of(group, leaf))
+
+    def may_be_within(self, bounds: tuple[Any, Any] | None) -> bool:  # Any: as above
+        """Tell whether one of the values is within bounds; None: these are not known."""
         if bounds is None:
             return True
         low, high = bounds

@@ -21,11 +21,12 @@ from ducklake_core.spec.names import fold
 from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
 from ducklake_core.upsert.events import Events, key_columns
+from ducklake_core.upsert.hits import NEW_ROW, Hits
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.old_values import OldValues
 from ducklake_core.upsert.row_changes import RowChanges
 from ducklake_core.upsert.rules import UpsertRules
-from ducklake_core.upsert.search import NEW_ROW, Found, Hits, Search
+from ducklake_core.upsert.search import Found, Search
 from ducklake_core.upsert.threads import beside_each_other
 
 _SHOWN = 5

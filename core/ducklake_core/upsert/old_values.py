@@ -20,8 +20,8 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.spec.kinds import NESTED, Kind
 from ducklake_core.upsert.differences import differ
+from ducklake_core.upsert.hits import Hits, file_of
 from ducklake_core.upsert.memory import ReadValues, SearchMemory
-from ducklake_core.upsert.search import Hits, file_of
 
 _WIDE = (*NESTED, Kind.TEXT, Kind.BLOB, Kind.GEOMETRY)
 
