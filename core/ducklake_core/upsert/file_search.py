@@ -69,6 +69,8 @@ class FileSearch:
         first = self.wanted[0] if self.wanted and self.wanted[0].column == self.keys[0] else None
         values = first.values if first is not None and isinstance(first.values, np.ndarray) else None
         candidates = kept.candidates(values)
+        if candidates is not None and not len(candidates):
+            return None
         rows = kept.rows if candidates is None else kept.rows.take(pa.array(candidates))
         found, numbers = self._find(rows)
         if not len(found):

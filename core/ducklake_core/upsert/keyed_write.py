@@ -143,7 +143,8 @@ class KeyedWrite:
         rows = self._events.rows.take(places)
         if not self._rules.ignore_null_updates:
             return self._kept(hits, rows, places)
-        given = [c for c in self._pending.table.columns if c.name in set(rows.column_names)]
+        names = set(rows.column_names)
+        given = [c for c in self._pending.table.columns if c.name in names]
         old = self._old.read(hits, given)
         keeps = ~self._events.replaces[hits.numbers]
         columns = [_filled(new, known, keeps) for new, known in zip(rows.columns, old.columns, strict=True)]

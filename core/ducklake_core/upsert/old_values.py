@@ -62,8 +62,8 @@ class OldValues:
 
     def changed(self, hits: Hits, new: pa.Table) -> np.ndarray:
         """Tell of each row whether its new version, in the same place, has another value."""
-        found = np.zeros(len(hits.numbers), bool)
-        given = [c for c in self.columns if c.name in set(new.column_names)]
+        found, names = np.zeros(len(hits.numbers), bool), set(new.column_names)
+        given = [c for c in self.columns if c.name in names]
         found |= self._certainly_changed(hits, given, new)
         open_ = ~found
         for columns in _rounds(given, set(hits.values.column_names)):

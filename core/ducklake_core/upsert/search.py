@@ -158,6 +158,14 @@ class Search:
             gone.append(positions[snapshots <= self.writer.base.snapshot_id])
         if file.data_file_id in self.pending.deleted:
             gone.append(self.pending.deleted[file.data_file_id][1])
-        dropped = np.concatenate(gone)
-        kept = hits.only(~np.isin(hits.positions, dropped)) if len(dropped) else hits
+        is_gone = np.logical_or.reduce([_are_among(hits.positions, positions) for positions in gone])
+        kept = hits.only(~is_gone) if is_gone.any() else hits
         return replace(kept, part=FileRows(file)) if len(kept.numbers) else None
+
+
+def _are_among(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell which positions are among others, which are sorted."""
+    if not len(others):
+        return np.zeros(len(positions), bool)
+    places = np.minimum(np.searchsorted(others, positions), len(others) - 1)
+    return np.asarray(others[places] == positions)
