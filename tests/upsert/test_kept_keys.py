@@ -12,9 +12,11 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest
 from ducklake_core.files.recent import Recent
+from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, SnapshotId
 from ducklake_core.upsert import file_search
 from ducklake_core.upsert.kept_keys import KeptRows, KeyCache
+from ducklake_core.upsert.kept_values import KeptValues
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 
@@ -102,3 +104,26 @@ def test_row_groups_that_came_first_go(tmp_path: Path, most_groups: int, kept: l
     for number in range(3):
         cache.add(FILE, keys, number, rows)
     assert [*keys.kept] == kept
+
+
+def test_values_of_row_groups_are_kept_by_column(tmp_path: Path) -> None:
+    path, names = str(tmp_path / "f"), ("a", "b")
+    ids = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": f"{i + 1}"}) for i, name in enumerate(names)]
+    rows = pa.table([pa.array(range(first, first + 10)) for first in (0, 100)], pa.schema(ids))
+    pq.write_table(rows, path, row_group_size=3)
+    file = DataFile(DataFileId(1), path, SnapshotId(1), 10, Path(path).stat().st_size, 0)
+    columns = tuple(Column(ColumnId(i + 1), name, "int64") for i, name in enumerate(names))
+
+    footer = pq.read_metadata(path)
+
+    def values(column: Column, positions: list[int]) -> list[int]:
+        request = ReadRequest((column,), with_positions=True, table_columns=columns)
+        kept = KeptValues(Storage.of(path), file, footer, request)
+        found: list[int] = kept.at(np.asarray(positions)).column(0).to_pylist()
+        return found
+
+    assert values(columns[0], [1, 2, 9]) == [1, 2, 9]
+    assert values(columns[0], [0, 4, 9]) == [0, 4, 9]
+    assert values(columns[1], [0, 4, 9]) == [100, 104, 109]
+    Path(path).unlink()
+    assert values(columns[1], [0, 2, 3]) == [100, 102, 103]  # without the file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from ducklake_core.files.footer_cache import FOOTERS
 from ducklake_core.files.parquet_reader import ReadRequest, is_partial, iterate_data_file
-from ducklake_core.files.row_groups import WantedGroups, WantedKey
+from ducklake_core.files.row_groups import WantedGroups, WantedKey, by_group
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile
 from ducklake_core.read.parts import FileRows
@@ -84,29 +83,9 @@ class FileSearch:
         if not missing:
             return
         read = iterate_data_file(self.storage, file, self.request, wanted=WantedGroups(frozenset(missing)))
-        pieces: list[pa.RecordBatch] = []
-        for number, rows, is_last in _by_group(read, [(n, known.groups[n].size) for n in missing]):
-            yield hits_of(FileRows(file), rows, self._find)
-            pieces.append(rows)
-            if is_last:
-                KEYS.add(file, known, number, KeptRows.of(pieces, self.keys[0], file))
-                pieces = []
+        for number, pieces in by_group(read, [(n, known.groups[n].size) for n in missing]):
+            yield from (hits_of(FileRows(file), rows, self._find) for rows in pieces)
+            KEYS.add(file, known, number, KeptRows.of(pieces, self.keys[0], file))
 
     def _find(self, rows: pa.Table | pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         return self.index.find([rows.column(c.name) for c in self.keys])
-
-
-def _by_group(
-    read: Iterator[pa.RecordBatch], groups: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, pa.RecordBatch, bool]]:
-    """Yield the rows of row groups, of which number and size are given, and whether they are the last of theirs."""
-    left = deque(groups)
-    for record_batch in read:
-        rows = record_batch
-        while rows.num_rows:
-            number, size = left.popleft()
-            piece = rows.slice(0, size)
-            rows = rows.slice(piece.num_rows)
-            if piece.num_rows < size:
-                left.appendleft((number, size - piece.num_rows))
-            yield number, piece, piece.num_rows == size
