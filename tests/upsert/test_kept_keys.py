@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core import Lake
-from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest
+from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, iterate_data_file
 from ducklake_core.files.recent import Recent
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnId, DataFile, DataFileId, SnapshotId
@@ -26,7 +26,7 @@ COUNT, GROUP = 200, 16
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Which row groups of files were read for their keys, read by read."""
-    found, real = [], file_search.iterate_data_file
+    found, real = [], iterate_data_file
 
     def counted(*arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
         found.append(named["wanted"])
