@@ -118,7 +118,7 @@ class KeyCache:
         """Keep the rows of a row group; of a file that has too many, those that came first go."""
         keys.kept[number] = rows
         while keys.size_bytes > self._most_bytes and keys.kept:
-            keys.kept.pop(next(iter(keys.kept)), None)
+            keys.kept.pop(next(iter(keys.kept), number), None)  # another thread may have emptied it
         self._keep(file, keys)
 
     def _keep(self, file: DataFile, keys: FileKeys) -> None:
