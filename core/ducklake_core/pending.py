@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core import faults
+from ducklake_core.files.delete_cache import DELETES
 from ducklake_core.files.delete_files import (
     merge_deletes,
     merged_positions,
@@ -192,7 +193,7 @@ class PendingTable:
     def old_deletes(self, storage: Storage, file: DataFile) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions that a file's delete files ever delete, and the snapshots that did; read once."""
         if file.data_file_id not in self._old_deletes:
-            self._old_deletes[file.data_file_id] = read_all_deletes(storage, file.delete_files)
+            self._old_deletes[file.data_file_id] = read_all_deletes(storage, file.delete_files, keeps=True)
         return self._old_deletes[file.data_file_id]
 
     def _delete_file(
@@ -208,6 +209,8 @@ class PendingTable:
             self._delete_files[key] = write_delete_file(
                 storage, self.table.directory, file.path, positions, snapshots, encrypted=self.options.encrypted
             )
+            if not self.options.encrypted:
+                DELETES.keep(self.table.directory + self._delete_files[key].path, (positions, snapshots))
             faults.at("after_delete_file_write")
         return self._delete_files[key]
 

@@ -18,6 +18,7 @@ from pyarrow.parquet import encryption
 from uuid6 import uuid7
 
 from ducklake_core.errors import InvalidInput, UnreadableFile
+from ducklake_core.files.delete_cache import DELETES
 from ducklake_core.files.deletion_vectors import positions_of
 from ducklake_core.files.open_file import footer_size
 from ducklake_core.files.parquet_reader import decryption_of, explain
@@ -82,11 +83,19 @@ def merged_positions(positions: Sequence[np.ndarray]) -> np.ndarray:
     return once
 
 
-def read_all_deletes(storage: Storage, delete_files: Sequence[DeleteFile]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions that any of the delete files of one data file ever deletes, and the snapshots that did."""
+def read_all_deletes(
+    storage: Storage, delete_files: Sequence[DeleteFile], *, keeps: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions that any of the delete files of one data file ever deletes, and the snapshots that did.
+
+    `keeps`: in this process, for who asks again.
+    """
     positions, snapshots = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for delete_file in delete_files:
-        found, deleted_by = read_deletes(storage, delete_file)
+        known = DELETES.find(delete_file) if keeps else None
+        found, deleted_by = known or read_deletes(storage, delete_file)
+        if keeps and known is None and delete_file.encryption_key is None:
+            DELETES.keep(delete_file.path, (found, deleted_by))
         positions.append(found)
         snapshots.append(np.full(len(found), delete_file.begin_snapshot) if deleted_by is None else deleted_by)
     if len(delete_files) == 1:  # whose positions are sorted

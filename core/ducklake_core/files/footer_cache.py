@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from threading import Lock
-
 import pyarrow.parquet as pq
 
+from ducklake_core.files.recent import Recent
 from ducklake_core.model import DataFile
 
 _MOST_BYTES = 16 * 2**20  # as files have them; decoded they take a few times as much
@@ -16,28 +14,14 @@ class FooterCache:
     """Footers by the path and the size of their file; those that were asked for last stay. None of encrypted files."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._footers: OrderedDict[tuple[str, int], pq.FileMetaData] = OrderedDict()
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._lock = Lock()
+        self._footers: Recent[tuple[str, int], pq.FileMetaData] = Recent(most_bytes)
 
     def find(self, file: DataFile) -> pq.FileMetaData | None:
-        with self._lock:
-            key = file.path, file.file_size_bytes
-            found = self._footers.get(key)
-            if found is not None:
-                self._footers.move_to_end(key)
-            return found
+        return self._footers.find((file.path, file.file_size_bytes))
 
     def keep(self, file: DataFile, footer: pq.FileMetaData) -> None:
-        with self._lock:
-            key = file.path, file.file_size_bytes
-            if file.encryption_key is not None or key in self._footers:
-                return
-            self._footers[key] = footer
-            self._bytes += footer.serialized_size
-            while self._bytes > self._most_bytes:
-                self._bytes -= self._footers.popitem(last=False)[1].serialized_size
+        if file.encryption_key is None and self.find(file) is None:
+            self._footers.keep((file.path, file.file_size_bytes), footer, footer.serialized_size)
 
 
 FOOTERS = FooterCache()

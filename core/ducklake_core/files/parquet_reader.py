@@ -22,7 +22,7 @@ from pyarrow.parquet import encryption
 from ducklake_core.errors import CorruptCatalog, UnreadableFile
 from ducklake_core.files.field_match import Found, Source, assemble_all, field_id, match_fields
 from ducklake_core.files.footer_cache import FOOTERS
-from ducklake_core.files.row_groups import WantedKey, WantedRows
+from ducklake_core.files.row_groups import WantedGroups, WantedKey, WantedRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, nodes_of
 from ducklake_core.spec.memo import per_object
@@ -36,6 +36,7 @@ SNAPSHOT_IDS = "\0snapshot_id"
 POSITIONS = "\0position"  # 0-based, in the file
 _RECORD_BATCH_ROWS = 122_880
 Rows: TypeAlias = pa.Table | pa.RecordBatch
+Wanted: TypeAlias = WantedRows | WantedGroups | Sequence[WantedKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +83,16 @@ def iterate_data_file(
     dropped_positions: np.ndarray | None = None,
     row_filter: pc.Expression | None = None,
     span: RowSpan | None = None,
-    wanted: WantedRows | Sequence[WantedKey] | None = None,
+    wanted: Wanted | None = None,
     error_snapshot: SnapshotId | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in order, one record batch at a time.
 
     `dropped_positions` are the sorted positions of deleted rows; `row_filter` is over the columns that are read. A
     `span` is read as the row groups that begin in it, so that spans which share a file's rows out share its row groups
-    out; row groups without one of the rows `wanted`, or certainly without one of each of the keys `wanted`, are not
-    read. Raises UnreadableFile, which names the file, and the snapshot read or `error_snapshot`, when it is missing,
-    damaged or not what the catalog says.
+    out; row groups without one of the rows `wanted`, or certainly without one of each of the keys `wanted`, or that are
+    not `wanted` themselves, are not read. Raises UnreadableFile, which names the file, and the snapshot read or
+    `error_snapshot`, when it is missing, damaged or not what the catalog says.
     """
     with naming_the_file(file, request.snapshot or error_snapshot), storage.open_input(file.path) as source:
         parquet = open_parquet(source, file, request, FOOTERS.find(file) if request.keeps_footer else None)
@@ -137,10 +138,12 @@ def _record_batches(
 
 
 def _runs(
-    parquet: pq.ParquetFile, plan: ReadPlan, span: RowSpan | None, wanted: WantedRows | Sequence[WantedKey] | None
+    parquet: pq.ParquetFile, plan: ReadPlan, span: RowSpan | None, wanted: Wanted | None
 ) -> list[tuple[list[int], int]]:
     """Return runs of row groups that follow each other, each with the position of its first row."""
-    rows, keys = (wanted, ()) if isinstance(wanted, WantedRows) else (None, wanted or ())
+    rows = wanted if isinstance(wanted, WantedRows) else None
+    groups = wanted.numbers if isinstance(wanted, WantedGroups) else None
+    keys = () if wanted is None or isinstance(wanted, WantedRows | WantedGroups) else wanted
     if rows is not None and rows.inserted_in is not None and plan.snapshot_id_name is None:
         raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
     runs: list[tuple[list[int], int]] = []
@@ -150,7 +153,7 @@ def _runs(
     for group in range(parquet.num_row_groups):
         found = parquet.metadata.row_group(group)
         size = found.num_rows
-        is_read = span is None or span.first <= start < span.end
+        is_read = (span is None or span.first <= start < span.end) and (groups is None or group in groups)
         is_read = is_read and all(key.may_be_in(found, leaf) for key, leaf in leaves)
         if is_read and rows is not None:
             is_read = rows.has_some(start, size, _snapshots_of(parquet, group, plan.snapshot_id_name))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,13 @@ class WantedRows:
         return snapshots[0] <= self.inserted_in.end and snapshots[1] > self.inserted_in.start
 
 
+@dataclass(frozen=True, slots=True)
+class WantedGroups:
+    """Row groups that must be read, by their numbers."""
+
+    numbers: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WantedKey:
     """Values of a column, sorted; rows with any other are not wanted."""
@@ -51,7 +59,10 @@ class WantedKey:
 
     def may_be_in(self, group: pq.RowGroupMetaData, leaf: int) -> bool:
         """Tell whether a row group may have one of the values in a leaf of the file."""
-        bounds = bounds_of(group, leaf)
+        return self.may_be_within(bounds_of(group, leaf))
+
+    def may_be_within(self, bounds: tuple[Any, Any] | None) -> bool:  # Any: as above
+        """Tell whether one of the values is within bounds; None: these are not known."""
         if bounds is None:
             return True
         low, high = bounds
@@ -75,3 +86,21 @@ def bounds_of(group: pq.RowGroupMetaData, leaf: int) -> tuple[Any, Any] | None: 
         return low, high
     is_plain = isinstance(low, str) and isinstance(high, str) and low.isascii() and high.isascii()
     return (low, high) if is_plain else None
+
+
+def by_group(
+    read: Iterable[pa.RecordBatch], groups: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """Yield what is read of row groups one by one; of these, number and size are given, and all rows are read."""
+    left, pieces = deque(groups), list[pa.RecordBatch]()
+    for record_batch in read:
+        rows = record_batch
+        while rows.num_rows:
+            number, size = left.popleft()
+            pieces.append(rows.slice(0, size))
+            rows = rows.slice(pieces[-1].num_rows)
+            if pieces[-1].num_rows < size:
+                left.appendleft((number, size - pieces[-1].num_rows))
+            else:
+                yield number, pieces
+                pieces = []

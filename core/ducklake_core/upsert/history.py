@@ -21,13 +21,13 @@ from ducklake_core.upsert.companion import SCHEMA
 from ducklake_core.upsert.events import Arrived
 from ducklake_core.upsert.hidden_changes import NOTED_AT, column_name, hidden_rows
 from ducklake_core.upsert.history_columns import HistoryColumns
+from ducklake_core.upsert.hits import NEW_ROW
 from ducklake_core.upsert.key_history import Change, HistoryPlan, Version
 from ducklake_core.upsert.keyed_rows import KeyedRows
 from ducklake_core.upsert.known_history import KeptRows, KnownHistory, know_history
 from ducklake_core.upsert.memory import UpsertMemory
 from ducklake_core.upsert.report import UpsertReport
 from ducklake_core.upsert.rules import UpsertRules
-from ducklake_core.upsert.search import NEW_ROW
 
 # Gives the pending companion; the flag: make one if there is none.
 FindHidden: TypeAlias = Callable[[bool], PendingTable | None]

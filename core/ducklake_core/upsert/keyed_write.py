@@ -21,11 +21,12 @@ from ducklake_core.spec.names import fold
 from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
 from ducklake_core.upsert.events import Events, key_columns
+from ducklake_core.upsert.hits import NEW_ROW, Hits
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.old_values import OldValues
 from ducklake_core.upsert.row_changes import RowChanges
 from ducklake_core.upsert.rules import UpsertRules
-from ducklake_core.upsert.search import NEW_ROW, Found, Hits, Search
+from ducklake_core.upsert.search import Found, Search
 from ducklake_core.upsert.threads import beside_each_other
 
 _SHOWN = 5
@@ -142,7 +143,8 @@ class KeyedWrite:
         rows = self._events.rows.take(places)
         if not self._rules.ignore_null_updates:
             return self._kept(hits, rows, places)
-        given = [c for c in self._pending.table.columns if c.name in set(rows.column_names)]
+        names = set(rows.column_names)
+        given = [c for c in self._pending.table.columns if c.name in names]
         old = self._old.read(hits, given)
         keeps = ~self._events.replaces[hits.numbers]
         columns = [_filled(new, known, keeps) for new, known in zip(rows.columns, old.columns, strict=True)]

@@ -12,7 +12,7 @@ from ducklake_core.model import Column
 from ducklake_core.upsert.key_index import KeyIndex
 
 if TYPE_CHECKING:
-    from ducklake_core.upsert.search import Hits
+    from ducklake_core.upsert.hits import Hits
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,15 @@ import pyarrow as pa
 
 from ducklake_core.files.footer_bounds import certainly_other
 from ducklake_core.files.footer_cache import FOOTERS
-from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, iterate_data_file
+from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, is_partial, iterate_data_file
 from ducklake_core.files.row_groups import WantedRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.spec.kinds import NESTED, Kind
 from ducklake_core.upsert.differences import differ
+from ducklake_core.upsert.hits import Hits, file_of
+from ducklake_core.upsert.kept_values import KeptValues
 from ducklake_core.upsert.memory import ReadValues, SearchMemory
-from ducklake_core.upsert.search import Hits, file_of
 
 _WIDE = (*NESTED, Kind.TEXT, Kind.BLOB, Kind.GEOMETRY)
 
@@ -52,6 +53,9 @@ class OldValues:
         request = ReadRequest(
             tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns, keeps_footer=True
         )
+        footer, is_narrow = FOOTERS.find(file), len(columns) == 1 and columns[0].kind not in _WIDE
+        if is_narrow and footer is not None and not is_partial(file, request):
+            return KeptValues(self.storage, file, footer, request).at(hits.positions)
         found = []
         for rows in iterate_data_file(self.storage, file, request, wanted=WantedRows(hits.positions)):
             positions = rows.column(POSITIONS).to_numpy()
@@ -62,8 +66,8 @@ class OldValues:
 
     def changed(self, hits: Hits, new: pa.Table) -> np.ndarray:
         """Tell of each row whether its new version, in the same place, has another value."""
-        found = np.zeros(len(hits.numbers), bool)
-        given = [c for c in self.columns if c.name in set(new.column_names)]
+        found, names = np.zeros(len(hits.numbers), bool), set(new.column_names)
+        given = [c for c in self.columns if c.name in names]
         found |= self._certainly_changed(hits, given, new)
         open_ = ~found
         for columns in _rounds(given, set(hits.values.column_names)):

@@ -12,8 +12,8 @@ from ducklake_core.pending import PendingTable
 from ducklake_core.read.parts import FileRows
 from ducklake_core.read.positions import RowPositions
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter
+from ducklake_core.upsert.hits import NEW_ROW, Hits
 from ducklake_core.upsert.rules import UpsertRules
-from ducklake_core.upsert.search import NEW_ROW, Hits
 
 
 @dataclass(slots=True)

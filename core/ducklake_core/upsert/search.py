@@ -1,7 +1,7 @@
 """Finds the rows of a table that have a key of the batch. Runs on the driver.
 
-Files are left out by their statistics; of the others the key columns are read, record batch by record batch. Inlined
-rows are asked of the catalog by their keys. What is held grows with the batch, never with the table.
+Files are left out by their statistics; the others are searched by `FileSearch`. Inlined rows are asked of the catalog
+by their keys. What is held grows with the batch, never with the table.
 """
 
 from __future__ import annotations
@@ -13,41 +13,22 @@ import numpy as np
 import pyarrow as pa
 
 from ducklake_core.committed_rows import CommittedRows
-from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, iterate_data_file
+from ducklake_core.files.delete_cache import DELETES
+from ducklake_core.files.parquet_reader import ReadRequest
 from ducklake_core.files.row_groups import WantedKey
 from ducklake_core.model import Column, DataFile
 from ducklake_core.pending import LookedFor, PendingTable
 from ducklake_core.read.listing import Listing, ask_catalog
-from ducklake_core.read.parts import FileRows, Part
+from ducklake_core.read.parts import FileRows
 from ducklake_core.read.request import RowRequest
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert.candidates import Candidates
 from ducklake_core.upsert.catalog_search import CatalogSearch
+from ducklake_core.upsert.file_search import FileSearch
+from ducklake_core.upsert.hits import NEW_ROW, Hits, hits_of, joined
 from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.threads import beside_each_other
-
-NEW_ROW = -1  # in place of the id of a row that the transaction itself has added
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Hits:
-    """Rows of one part that have a key of the batch. `part` None: the transaction itself has added them.
-
-    `numbers` are those of their keys, `values` what has been read of them: keys and sequence, or all columns.
-    """
-
-    part: Part | None
-    numbers: np.ndarray
-    positions: np.ndarray
-    row_ids: np.ndarray
-    values: pa.Table
-
-    def only(self, kept: np.ndarray) -> Hits:
-        """Return some of them, by a mask."""
-        return Hits(
-            self.part, self.numbers[kept], self.positions[kept], self.row_ids[kept], self.values.filter(pa.array(kept))
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,43 +111,44 @@ class Search:
 
     def _in_parts(self, committed: CommittedRows) -> Iterator[Hits]:
         for part in committed.listing.inlined:
-            found = [hits for rows in committed.rows_of(part) if (hits := self._hits(part, rows)) is not None]
+            found = [hits for rows in committed.rows_of(part) if (hits := hits_of(part, rows, self.find)) is not None]
             if found:
-                yield _joined(found)
+                yield joined(found)
 
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
-        """Yield what files hold; one that an earlier attempt has searched is not read again."""
+        """Yield what files hold; one that an earlier attempt has searched is not searched again."""
         known = self.memory.of((*self.keys, *columns), self.index)
-        found = (WantedKey.of(column, self.index.values(place)) for place, column in enumerate(self.keys))
-        wanted, is_one = tuple(key for key in found if key is not None), len(files) == 1
+        search = self._file_search(columns, with_threads=len(files) == 1)
 
-        def search(file: DataFile) -> tuple[Hits | None, Hits | None]:
-            hits = known[file.path] if file.path in known else self._in_file(file, columns, wanted, alone=is_one)
+        def find(file: DataFile) -> tuple[Hits | None, Hits | None]:
+            hits = known[file.path] if file.path in known else search.find(file)
             return hits, None if hits is None else self._live(hits, file)
 
-        for file, (hits, live) in zip(files, beside_each_other(search, files), strict=True):
+        at_hand = [self._knows_deletes(f) and (f.path in known or search.is_at_hand(f)) for f in files]
+        others = iter(beside_each_other(find, [f for f, is_quick in zip(files, at_hand, strict=True) if not is_quick]))
+        for file, is_quick in zip(files, at_hand, strict=True):
+            hits, live = find(file) if is_quick else next(others)
             if file.partial_max is None:  # else a later snapshot may see more rows of it
                 known[file.path] = hits
             if live is not None:
                 yield live
 
-    def _in_file(
-        self, file: DataFile, columns: tuple[Column, ...], wanted: Sequence[WantedKey], *, alone: bool
-    ) -> Hits | None:
-        """Return the rows of a file that have a key, deleted ones included."""
+    def _file_search(self, columns: tuple[Column, ...], *, with_threads: bool) -> FileSearch:
         request = ReadRequest(
             columns,
             self.writer.base.snapshot_id,
             with_row_ids=True,
             with_positions=True,
             table_columns=self.pending.table.columns,
-            with_threads=alone,
+            with_threads=with_threads,
             keeps_footer=True,
         )
-        read = iterate_data_file(self.writer.storage, file, request, wanted=wanted)
-        found = (self._hits(FileRows(file), rows) for rows in read)
-        some = [hits for hits in found if hits is not None]
-        return _joined(some) if some else None
+        found = (WantedKey.of(column, self.index.values(place)) for place, column in enumerate(self.keys))
+        wanted = tuple(key for key in found if key is not None)
+        return FileSearch(self.writer.storage, request, self.keys, self.index, wanted)
+
+    def _knows_deletes(self, file: DataFile) -> bool:
+        return all(DELETES.find(delete_file) is not None for delete_file in file.delete_files)
 
     def _live(self, hits: Hits, file: DataFile) -> Hits | None:
         """Return those of the rows that the file still has, as the transaction sees it."""
@@ -176,33 +158,14 @@ class Search:
             gone.append(positions[snapshots <= self.writer.base.snapshot_id])
         if file.data_file_id in self.pending.deleted:
             gone.append(self.pending.deleted[file.data_file_id][1])
-        dropped = np.concatenate(gone)
-        kept = hits.only(~np.isin(hits.positions, dropped)) if len(dropped) else hits
+        is_gone = np.logical_or.reduce([_are_among(hits.positions, positions) for positions in gone])
+        kept = hits.only(~is_gone) if is_gone.any() else hits
         return replace(kept, part=FileRows(file)) if len(kept.numbers) else None
 
-    def _hits(self, part: Part, rows: pa.RecordBatch) -> Hits | None:
-        kept, numbers = self.find(rows)
-        if not len(kept):
-            return None
-        taken = rows.take(pa.array(kept))
-        names = [name for name in rows.schema.names if not name.startswith("\0")]
-        values = pa.Table.from_batches([taken.select(names)])
-        positions, row_ids = (taken.column(name).to_numpy() for name in (POSITIONS, ROW_IDS))
-        return Hits(part, numbers, positions, row_ids, values)
 
-
-def _joined(found: Sequence[Hits]) -> Hits:
-    if len(found) == 1:
-        return found[0]
-    return Hits(
-        found[0].part,
-        np.concatenate([hits.numbers for hits in found]),
-        np.concatenate([hits.positions for hits in found]),
-        np.concatenate([hits.row_ids for hits in found]),
-        pa.concat_tables([hits.values for hits in found]),
-    )
-
-
-def file_of(hits: Hits) -> DataFile | None:
-    """Return the data file that rows are in, None for those that have been read in whole."""
-    return hits.part.file if isinstance(hits.part, FileRows) else None
+def _are_among(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell which positions are among others, which are sorted."""
+    if not len(others):
+        return np.zeros(len(positions), bool)
+    places = np.minimum(np.searchsorted(others, positions), len(others) - 1)
+    return np.asarray(others[places] == positions)

@@ -1,0 +1,68 @@
+"""Rows of a table that have a key of a batch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS
+from ducklake_core.model import DataFile
+from ducklake_core.read.parts import FileRows, Part
+
+# Says which rows have a key of the batch, and its number.
+Find: TypeAlias = Callable[[pa.RecordBatch], tuple[np.ndarray, np.ndarray]]
+NEW_ROW = -1  # in place of the id of a row that the transaction itself has added
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits:
+    """Rows of one part that have a key of the batch. `part` None: the transaction itself has added them.
+
+    `numbers` are those of their keys, `values` what has been read of them: keys and sequence, or all columns.
+    """
+
+    part: Part | None
+    numbers: np.ndarray
+    positions: np.ndarray
+    row_ids: np.ndarray
+    values: pa.Table
+
+    def only(self, kept: np.ndarray) -> Hits:
+        """Return some of them, by a mask."""
+        return Hits(
+            self.part, self.numbers[kept], self.positions[kept], self.row_ids[kept], self.values.filter(pa.array(kept))
+        )
+
+
+def hits_of(part: Part, rows: pa.RecordBatch, find: Find) -> Hits | None:
+    """Return which rows of a record batch have a key; it has their ids and positions, too."""
+    kept, numbers = find(rows)
+    if not len(kept):
+        return None
+    taken = rows.take(pa.array(kept))
+    names = [name for name in rows.schema.names if not name.startswith("\0")]
+    values = pa.Table.from_batches([taken.select(names)])
+    positions, row_ids = (taken.column(name).to_numpy() for name in (POSITIONS, ROW_IDS))
+    return Hits(part, numbers, positions, row_ids, values)
+
+
+def joined(found: Sequence[Hits]) -> Hits:
+    """Return rows of one part as one, in the order given."""
+    if len(found) == 1:
+        return found[0]
+    return Hits(
+        found[0].part,
+        np.concatenate([hits.numbers for hits in found]),
+        np.concatenate([hits.positions for hits in found]),
+        np.concatenate([hits.row_ids for hits in found]),
+        pa.concat_tables([hits.values for hits in found]),
+    )
+
+
+def file_of(hits: Hits) -> DataFile | None:
+    """Return the data file that rows are in, None for those that have been read in whole."""
+    return hits.part.file if isinstance(hits.part, FileRows) else None
