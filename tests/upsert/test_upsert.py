@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core import Lake
@@ -313,3 +315,16 @@ def test_inlined_rows_are_found_page_by_page_and_by_pieces_of_many_keys(
     assert (report.updated, report.inserted) == (5, 1)
     assert sorted(lake.table("keyed").read()["v"].to_pylist()) == [1, 1, 1, 2, 2, 2, 2, 2, 2]
     assert report.files_opened == 0
+
+
+def test_a_file_of_others_that_was_replaced_is_searched_as_it_is_now(lake: Lake, tmp_path: Path) -> None:
+    """It has the same path and the same size as the one before, whose footer says that it has other keys."""
+    path = tmp_path / "theirs.parquet"
+    for name, first in (("before", 0), ("after", 100)):
+        columns = {"id": pa.array(range(first, first + 10), pa.int64()), "v": pa.array([0] * 10, pa.int64())}
+        pq.write_table(pa.table(columns), path, compression="none", use_dictionary=False)
+        lake.create_table(name, {"id": "int64", "v": "int64"})
+        lake.add_data_files(name, [str(path)])
+        assert lake.upsert(name, {"id": [first + 3], "v": [5]}, keys="id").updated == 1
+        if name == "before":
+            lake.delete(name, None)

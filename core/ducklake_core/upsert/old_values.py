@@ -78,7 +78,7 @@ class OldValues:
     def _certainly_changed(self, hits: Hits, given: Sequence[Column], new: pa.Table) -> np.ndarray:
         """Tell of which rows the footer of their file says enough."""
         file = file_of(hits)
-        footer = None if file is None else FOOTERS.find(file)
+        footer = None if file is None else FOOTERS.find(self.storage, file)
         if file is None or footer is None:
             return np.zeros(len(hits.numbers), bool)
         return certainly_other(footer, file, self.columns, hits.positions, new.select([c.name for c in given]))
