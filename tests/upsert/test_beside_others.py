@@ -317,9 +317,12 @@ def test_a_truncate_rests_on_all_rows_that_are_there(catalog: Catalog, lake: Lak
     """Rows that another adds meanwhile are gone as well, in a file or inlined."""
     events = rows([0, 3], op=["t", "u"])
     rules: dict[str, Any] = {"keys": "id", "apply_as_truncates": "op = 't'", "except_columns": ["op"]}
-    with Lake.open(catalog.url) as other, pytest.raises(CommitConflict), lake.transaction() as tx:
-        tx.upsert("t", events, **rules)
+    tx = lake.transaction()
+    tx.upsert("t", events, **rules)
+    with Lake.open(catalog.url) as other:
         other.append("t", rows(list(range(1000, 1000 + count))))
+    with pytest.raises(CommitConflict):
+        tx.commit()
     assert len(contents(lake)) == MANY + 2 + count
 
     lake.upsert("t", events, **rules)

@@ -1,4 +1,4 @@
-"""Footers of data files that were read lately: one that we wrote never changes. One for each process, for any thread."""
+"""Footers of data files that were read lately: ours never change. One cache for each process; any thread may ask."""
 
 from __future__ import annotations
 
