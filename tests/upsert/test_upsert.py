@@ -13,6 +13,7 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch
+from ducklake_core.upsert.catalog_search import Asked, CatalogSearch
 from ducklake_core.upsert.report import UpsertReport
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
@@ -328,3 +329,29 @@ def test_a_file_of_others_that_was_replaced_is_searched_as_it_is_now(lake: Lake,
         assert lake.upsert(name, {"id": [first + 3], "v": [5]}, keys="id").updated == 1
         if name == "before":
             lake.delete(name, None)
+
+
+@pytest.mark.parametrize("coarse", ["varchar", "date"])
+def test_no_more_inlined_rows_come_than_all_key_columns_together_say(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, coarse: str
+) -> None:
+    """The first key column is the same in all rows, or one that the database cannot compare."""
+    ask, shipped = CatalogSearch.ask, list[int]()
+
+    def counted(search: CatalogSearch, *arguments: Any) -> Asked | None:  # Any: passed on
+        asked = ask(search, *arguments)
+        shipped.append(0 if asked is None else sum(part.rows.num_rows for part in asked.inlined))
+        return asked
+
+    lake.set_option("data_inlining_row_limit", 100)
+    lake.create_table("keyed", {"tenant": coarse, "id": "int64", "v": "int64"})
+    tenant = "acme" if coarse == "varchar" else date(2024, 1, 1)
+    lake.append("keyed", {"tenant": [tenant] * 50, "id": list(range(50)), "v": [0] * 50})
+    monkeypatch.setattr(CatalogSearch, "ask", counted)
+
+    events = {"tenant": [tenant] * 3, "id": [5, 6, 99], "v": [1] * 3}
+    reports = [lake.upsert("keyed", events, keys=keys) for keys in (["tenant", "id"], ["id", "tenant"])]
+    one = lake.upsert("keyed", {"tenant": [tenant], "id": [7], "v": [1]}, keys=["tenant", "id"])
+
+    assert [(r.updated, r.inserted, r.unchanged) for r in (*reports, one)] == [(2, 1, 0), (0, 0, 3), (1, 0, 0)]
+    assert [count for count in shipped if count] == [2, 3, 1]
