@@ -16,6 +16,7 @@ from ducklake_core.model import Column, DataFile, DataFileId, SnapshotId
 from ducklake_core.spec.types import build_columns
 
 COLUMNS = build_columns({"id": "int64", "name": "varchar", "at": "timestamp"})
+HERE = Storage("/here")
 NAMES = ["a", "b", "c", "d", "e", "é"]
 
 
@@ -82,7 +83,8 @@ def test_footers_that_were_asked_for_last_are_kept(file: DataFile) -> None:
     cache = FooterCache(most_bytes=2 * footer.serialized_size)
     files = [DataFile(DataFileId(i), f"{i}", SnapshotId(1), 6, 1, 0) for i in range(3)]
     for one in files[:2]:
-        cache.keep(one, footer)
-    cache.find(files[0])
-    cache.keep(files[2], footer)
-    assert [cache.find(one) is not None for one in files] == [True, False, True]
+        cache.keep(HERE, one, footer)
+    cache.find(HERE, files[0])
+    cache.keep(HERE, files[2], footer)
+    assert [cache.find(HERE, one) is not None for one in files] == [True, False, True]
+    assert cache.find(Storage("s3://elsewhere"), files[0]) is None

@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ducklake_core.catalog.inlined_reader import RowPage
+from ducklake_core.files.parquet_reader import ROW_IDS
 from ducklake_core.model import ColumnId, ColumnStats, DataFile, DataFileId, SchemaId, SnapshotId, TableId, TableVersion
 from ducklake_core.spec.types import build_columns
 from ducklake_core.upsert.candidates import Candidates
+from ducklake_core.upsert.catalog_search import CatalogSearch
 from ducklake_core.upsert.decision import decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
 from ducklake_core.upsert.events import Arrived, Events
@@ -196,3 +201,18 @@ def test_what_is_known_of_files_ends_with_the_numbers_of_keys() -> None:
     assert memory.of(COLUMNS, KeyIndex([pa.array([1, 3, 2])])) == {}
     memory.of(COLUMNS, index)["file"] = None
     assert memory.of(COLUMNS[:1], index) == {}
+
+
+def test_rows_of_one_id_on_two_pages_are_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"k": ["a", "b", "c", "d", "e", "f", "g"], ROW_IDS: [0, 1, 2, 2, 2, 2, 7]})
+
+    def read_page(_session: object, _inlined: object, _request: object, page: RowPage) -> pa.Table:
+        return rows.filter(pc.field(ROW_IDS) >= page.first).slice(0, page.limit)
+
+    monkeypatch.setattr("ducklake_core.upsert.catalog_search._PAGE_ROWS", 3)
+    monkeypatch.setattr("ducklake_core.upsert.catalog_search.read_inlined", read_page)
+    request: Any = SimpleNamespace(schema=rows.schema)  # Any: all that is asked of it
+    index, nothing = KeyIndex([rows.column("k")]), cast("Any", None)
+    search = CatalogSearch(request, (), index, lambda page: index.find([page.column("k")]))
+
+    assert search._paged(nothing, nothing).rows.column("k").to_pylist() == list("abcdefg")

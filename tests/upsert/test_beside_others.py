@@ -310,3 +310,20 @@ def test_an_upsert_from_an_older_base_sees_what_its_own_lake_has_done_since(lake
     lake.append("t", rows([200], "other"))
     with pytest.raises(CommitConflict):
         tx.commit()
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+def test_a_truncate_rests_on_all_rows_that_are_there(catalog: Catalog, lake: Lake, count: int) -> None:
+    """Rows that another adds meanwhile are gone as well, in a file or inlined."""
+    events = rows([0, 3], op=["t", "u"])
+    rules: dict[str, Any] = {"keys": "id", "apply_as_truncates": "op = 't'", "except_columns": ["op"]}
+    tx = lake.transaction()
+    tx.upsert("t", events, **rules)
+    with Lake.open(catalog.url) as other:
+        other.append("t", rows(list(range(1000, 1000 + count))))
+    with pytest.raises(CommitConflict):
+        tx.commit()
+    assert len(contents(lake)) == MANY + 2 + count
+
+    lake.upsert("t", events, **rules)
+    assert contents(lake) == {3: "n3"}

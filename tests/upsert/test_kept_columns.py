@@ -117,3 +117,21 @@ def test_what_is_no_list_of_columns_is_refused(lake: Lake) -> None:
         lake.upsert("t", events(event(1, "x")), **{**RULES, "kept_columns": "op", "except_columns": ["kept", "lsn"]})
     with pytest.raises(SchemaMismatch, match="lists 'unknown', which is no column of it"):
         lake.upsert("t", events(event(1, "x", ["unknown"])), **RULES)
+
+
+def test_event_without_a_row_after_a_truncate_leaves_the_transaction_as_it_was(lake: Lake) -> None:
+    """The event that tells the value is older than the delete of its key, and is passed over."""
+    in_order = {**RULES, "sequence_by": "lsn"}
+    lake.upsert("t", events(event(300, "x", lsn=4), event(301, "x", lsn=9)), **in_order)
+    lake.upsert("t", events(event(300, "?", op="d", lsn=5)), **in_order)
+    batch = events(event(0, "?", op="t", lsn=2), event(300, "x", lsn=3), event(300, "y", ["data"], lsn=6))
+
+    with lake.transaction() as tx:
+        with pytest.raises(UntoldValue):
+            tx.upsert("t", batch, **in_order, apply_as_truncates="op = 't'")
+        tx.upsert("t", events(event(2, "x", lsn=2)), **in_order)
+    assert read(lake, 1, 2, 301) == [(1, "a", b"a", [1, None]), (2, "x", b"?", [0]), (301, "x", b"?", [0])]
+
+    whole = event(301, "x", lsn=3), event(301, "y", ["data"], lsn=10)  # no event is late of a row that is gone
+    lake.upsert("t", pa.concat_tables([batch.slice(0, 2), events(*whole)]), **in_order, apply_as_truncates="op = 't'")
+    assert [tuple(row.values()) for row in lake.table("t").read().to_pylist()] == [(301, "y", b"?", [0])]

@@ -66,6 +66,7 @@ def rows_of(values: list[int | None], start: int = 0, row_ids: list[int] | None 
 
 
 ID = Column(ColumnId(1), "id", "int64")
+STORAGE = Storage.of("data/")
 FILE = DataFile(DataFileId(1), "f", SnapshotId(1), 6, 1, 100)
 
 
@@ -100,9 +101,9 @@ def test_row_groups_that_came_first_go(tmp_path: Path, most_groups: int, kept: l
     pq.write_table(pa.table({"id": pa.array(range(6), pa.int64())}), tmp_path / "f", row_group_size=2)
     rows = KeptRows.of([rows_of([1, 2])], ID, FILE)
     cache = KeyCache(1500 + most_groups * rows.size_bytes)
-    keys = cache.of(FILE, pq.read_metadata(tmp_path / "f"), ID, ReadRequest((ID,), table_columns=(ID,)))
+    keys = cache.of(STORAGE, FILE, pq.read_metadata(tmp_path / "f"), ID, ReadRequest((ID,), table_columns=(ID,)))
     for number in range(3):
-        cache.add(FILE, keys, number, rows)
+        cache.add(STORAGE, FILE, keys, number, rows)
     assert [*keys.kept] == kept
 
 

@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, NotNullViolation, SchemaMismatch
+from ducklake_core.upsert.catalog_search import Asked, CatalogSearch
 from ducklake_core.upsert.report import UpsertReport
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake, stored_files
@@ -313,3 +316,42 @@ def test_inlined_rows_are_found_page_by_page_and_by_pieces_of_many_keys(
     assert (report.updated, report.inserted) == (5, 1)
     assert sorted(lake.table("keyed").read()["v"].to_pylist()) == [1, 1, 1, 2, 2, 2, 2, 2, 2]
     assert report.files_opened == 0
+
+
+def test_a_file_of_others_that_was_replaced_is_searched_as_it_is_now(lake: Lake, tmp_path: Path) -> None:
+    """It has the same path and the same size as the one before, whose footer says that it has other keys."""
+    path = tmp_path / "theirs.parquet"
+    for name, first in (("before", 0), ("after", 100)):
+        columns = {"id": pa.array(range(first, first + 10), pa.int64()), "v": pa.array([0] * 10, pa.int64())}
+        pq.write_table(pa.table(columns), path, compression="none", use_dictionary=False)
+        lake.create_table(name, {"id": "int64", "v": "int64"})
+        lake.add_data_files(name, [str(path)])
+        assert lake.upsert(name, {"id": [first + 3], "v": [5]}, keys="id").updated == 1
+        if name == "before":
+            lake.delete(name, None)
+
+
+@pytest.mark.parametrize("coarse", ["varchar", "date"])
+def test_no_more_inlined_rows_come_than_all_key_columns_together_say(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, coarse: str
+) -> None:
+    """The first key column is the same in all rows, or one that the database cannot compare."""
+    ask, shipped = CatalogSearch.ask, list[int]()
+
+    def counted(search: CatalogSearch, *arguments: Any) -> Asked | None:  # Any: passed on
+        asked = ask(search, *arguments)
+        shipped.append(0 if asked is None else sum(part.rows.num_rows for part in asked.inlined))
+        return asked
+
+    lake.set_option("data_inlining_row_limit", 100)
+    lake.create_table("keyed", {"tenant": coarse, "id": "int64", "v": "int64"})
+    tenant = "acme" if coarse == "varchar" else date(2024, 1, 1)
+    lake.append("keyed", {"tenant": [tenant] * 50, "id": list(range(50)), "v": [0] * 50})
+    monkeypatch.setattr(CatalogSearch, "ask", counted)
+
+    events = {"tenant": [tenant] * 3, "id": [5, 6, 99], "v": [1] * 3}
+    reports = [lake.upsert("keyed", events, keys=keys) for keys in (["tenant", "id"], ["id", "tenant"])]
+    one = lake.upsert("keyed", {"tenant": [tenant], "id": [7], "v": [1]}, keys=["tenant", "id"])
+
+    assert [(r.updated, r.inserted, r.unchanged) for r in (*reports, one)] == [(2, 1, 0), (0, 0, 3), (1, 0, 0)]
+    assert [count for count in shipped if count] == [2, 3, 1]

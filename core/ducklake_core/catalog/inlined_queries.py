@@ -73,10 +73,15 @@ def live_rows_from(table: Table, picked: Picked) -> Select[tuple[object, ...]]:
 
 @lru_cache(maxsize=512)
 def live_rows_among(
-    table: Table, picked: Picked, place: int, column: Column, store: InlinedStore
+    table: Table, picked: Picked, columns: tuple[tuple[int, Column], ...], store: InlinedStore
 ) -> Select[tuple[object, ...]]:
-    """Select the live rows whose column at a place has one of the values of the parameter `among`."""
-    return live_rows(table, picked).where(store.is_among(user_columns(table)[place], column))
+    """Select the live rows that have one of some values in each of some columns, which are told with their places.
+
+    The values of the first are the parameter `among_0`, and so on.
+    """
+    found = user_columns(table)
+    asked = (store.is_among(found[place], column, f"among_{i}") for i, (place, column) in enumerate(columns))
+    return live_rows(table, picked).where(*asked)
 
 
 @lru_cache(maxsize=512)

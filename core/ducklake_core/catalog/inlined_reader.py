@@ -90,9 +90,9 @@ def live_rows_query(
     columns: Sequence[Column],
     snapshot: SnapshotId,
     row_ids: RowIdRange | RowPage | None = None,
-    wanted: WantedValues | None = None,
+    wanted: Sequence[WantedValues] = (),
 ) -> RowQuery:
-    """Return the query of `read_inlined_rows`. `wanted`: rows without such a value may be left out."""
+    """Return the query of `read_inlined_rows`. `wanted`: rows that lack a value of one of these may be left out."""
     table, picked = inlined_queries.pick_columns(session, inlined, tuple(c.column_id for c in columns))
     statement = Statement(inlined_queries.live_rows(table, picked), {"snapshot": snapshot})
     if isinstance(row_ids, RowIdRange):
@@ -101,11 +101,12 @@ def live_rows_query(
     elif isinstance(row_ids, RowPage):
         bounds = {"first_row_id": row_ids.first, "limit": row_ids.limit}
         statement = Statement(inlined_queries.live_rows_from(table, picked), {"snapshot": snapshot, **bounds})
-    elif wanted is not None and (place := wanted.place_in(inlined)) is not None:
+    elif asked := [(place, one) for one in wanted if (place := one.place_in(inlined)) is not None]:
         store = session.dialect.inlined
-        values = store.among_values(wanted.values, wanted.column)
-        among = inlined_queries.live_rows_among(table, picked, place, wanted.column, store)
-        statement = Statement(among, {"snapshot": snapshot, "among": values})
+        values = {f"among_{i}": store.among_values(one.values, one.column) for i, (_, one) in enumerate(asked)}
+        places = tuple((place, one.column) for place, one in asked)
+        among = inlined_queries.live_rows_among(table, picked, places, store)
+        statement = Statement(among, {"snapshot": snapshot, **values})
     return RowQuery(statement, inlined.name, 1, columns)
 
 

@@ -123,12 +123,12 @@ class InlinedStore(ABC):
         """Return SQL that estimates the bytes of a row."""
 
     @abstractmethod
-    def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:
-        """Return the condition that a column has one of the values of the parameter `among`."""
+    def is_among(self, element: ColumnElement[Any], column: Column, name: str) -> ColumnElement[bool]:
+        """Return the condition that a column has one of the values of the parameter of that name."""
 
     @abstractmethod
     def among_values(self, values: pa.Array, column: Column) -> object:
-        """Return values of a column as the parameter `among` takes them: integers, texts or uuids."""
+        """Return values of a column as the parameter of `is_among` takes them: integers, texts or uuids."""
 
     def selected(self, element: ColumnElement[object], column: Column) -> ColumnElement[object]:  # noqa: ARG002 # for those that cast
         """Return a column of an inlined table as a query of rows has it."""

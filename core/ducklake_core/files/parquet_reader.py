@@ -95,9 +95,9 @@ def iterate_data_file(
     `error_snapshot`, when it is missing, damaged or not what the catalog says.
     """
     with naming_the_file(file, request.snapshot or error_snapshot), storage.open_input(file.path) as source:
-        parquet = open_parquet(source, file, request, FOOTERS.find(file) if request.keeps_footer else None)
+        parquet = open_parquet(source, file, request, FOOTERS.find(storage, file) if request.keeps_footer else None)
         if request.keeps_footer:
-            FOOTERS.keep(file, parquet.metadata)
+            FOOTERS.keep(storage, file, parquet.metadata)
         if request.with_positions and parquet.metadata.num_rows != file.record_count:
             # The catalog's count decides when a file has no row left: with a wrong one, rows would be lost.
             raise UnreadableFile(f"it has {parquet.metadata.num_rows} rows, the catalog says {file.record_count}")

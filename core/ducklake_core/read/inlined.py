@@ -34,8 +34,10 @@ def read_inlined(
     return _as_asked(rows, found_ids, inlined, request)
 
 
-def inlined_query(session: Session, inlined: InlinedTable, request: RowRequest, wanted: WantedValues) -> RowQuery:
-    """Return the query of an inlined table's rows; those that have none of the values wanted may be left out."""
+def inlined_query(
+    session: Session, inlined: InlinedTable, request: RowRequest, wanted: Sequence[WantedValues]
+) -> RowQuery:
+    """Return the query of an inlined table's rows; those that lack a value of one of `wanted` may be left out."""
     return live_rows_query(session, inlined, _present(inlined, request), request.snapshot, None, wanted)
 
 

@@ -53,8 +53,7 @@ class EventBatch:
         """Change the rows; `purges`: forget deleted keys that are old enough, where a companion is written to."""
         events, truncated = self._events, 0
         if events.has_truncate:
-            nobody = np.zeros(events.index.count, bool)
-            self._write(events).refuse_untold(decide(events.is_delete, nobody, nobody))  # before anything changes
+            self._refuse_untold_of_no_rows(find_companion)
             truncated = self._truncate(find_companion)
         found = self._write(events).find(self._sequence if self._in_table else ())
         companion = self._companion(find_companion)
@@ -85,19 +84,29 @@ class EventBatch:
             files_pruned=found.files_pruned,
         )
 
+    def _refuse_untold_of_no_rows(self, find: FindCompanion) -> None:
+        """Raise UntoldValue for what rows of an emptied table cannot keep, before it is emptied."""
+        if self._rules.kept_columns is None:
+            return
+        nobody, companion = np.zeros(self._events.index.count, bool), self._companion(find, makes_one=False)
+        stored = [] if companion is None else [*companion.deleted_keys()]
+        is_late = self._late(stored)
+        write = self._write(self._without_late(stored, is_late))
+        write.refuse_untold(decide(self._events.is_delete, nobody, is_late))
+
     def _truncate(self, find: FindCompanion) -> int:
         """Empty the table, and forget the sequences of its rows; return how many there were."""
         companion = find(self._sequence, False) if self._sequence else None  # noqa: FBT003 # none is made
         if companion is not None:
             forget_rows(self._writer, companion)
-        return self._writer.delete(self._pending, None)
+        return self._writer.delete_replaced(self._pending, None)
 
-    def _companion(self, find: FindCompanion) -> Companion | None:
+    def _companion(self, find: FindCompanion, *, makes_one: bool = True) -> Companion | None:
         """Return the companion, if the events need one: made now, where there is something to be kept in it."""
         if not self._sequence or not self._events.index.count:
             return None
         is_needed = not self._in_table or bool(self._events.is_delete.any())
-        pending = find(self._sequence, is_needed)
+        pending = find(self._sequence, is_needed and makes_one)
         if pending is None:
             return None
         return Companion(self._writer, pending, self._events, not self._in_table, self._now, self._memory.companion)

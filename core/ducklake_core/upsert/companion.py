@@ -64,6 +64,13 @@ class Companion:
         """Yield the numbers of keys that are known, and the sequence of the last event of each."""
         return found.select([c.name for c in self._of(_SEQUENCE)])
 
+    def deleted_keys(self) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Yield the same of keys that were deleted: all that is known once the table is emptied."""
+        sequence, deleted_at = self._of(_SEQUENCE), self._of(DELETED_AT)
+        for hits in self._write(self._rows(np.zeros(0, bool))).find((*sequence, *deleted_at)).hits:
+            deleted = hits.only(hits.values.column(DELETED_AT).is_valid().to_numpy())
+            yield deleted.numbers, deleted.values.select([c.name for c in sequence])
+
     def remember(self, found: Found, is_late: np.ndarray) -> None:
         """Keep the sequences of the events that are applied, as far as the table itself does not tell them."""
         kept = np.ones(len(is_late), bool) if self.keeps_all else self.events.is_delete

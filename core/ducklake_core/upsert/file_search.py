@@ -53,10 +53,10 @@ class FileSearch:
 
     def _known(self, file: DataFile) -> FileKeys | None:
         """Return what is known of a file, None if nothing is to be kept of it."""
-        footer = FOOTERS.find(file)
+        footer = FOOTERS.find(self.storage, file)
         if footer is None or is_partial(file, self.request):  # which has rows that a later snapshot sees
             return None
-        return KEYS.of(file, footer, self.keys[0], self.request)
+        return KEYS.of(self.storage, file, footer, self.keys[0], self.request)
 
     def _may_hold(self, known: FileKeys, number: int) -> bool:
         return known.groups[number].may_hold(self.wanted)
@@ -85,7 +85,7 @@ class FileSearch:
         read = iterate_data_file(self.storage, file, self.request, wanted=WantedGroups(frozenset(missing)))
         for number, pieces in by_group(read, [(n, known.groups[n].size) for n in missing]):
             yield from (hits_of(FileRows(file), rows, self._find) for rows in pieces)
-            KEYS.add(file, known, number, KeptRows.of(pieces, self.keys[0], file))
+            KEYS.add(self.storage, file, known, number, KeptRows.of(pieces, self.keys[0], file))
 
     def _find(self, rows: pa.Table | pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         return self.index.find([rows.column(c.name) for c in self.keys])

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, ReadRequest, key_leaves, plan_of_footer
 from ducklake_core.files.recent import Recent
 from ducklake_core.files.row_groups import WantedKey, bounds_of
+from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnId, DataFile
 from ducklake_core.spec.arrays import plain, single
 
@@ -99,30 +100,32 @@ class FileKeys:
 
 
 class KeyCache:
-    """Keys by the path and the size of their file; those that were asked for last stay."""
+    """Keys by the storage, the path and the size of their file; those that were asked for last stay."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._files: Recent[tuple[str, int], FileKeys] = Recent(most_bytes)
+        self._files: Recent[tuple[Storage, str, int], FileKeys] = Recent(most_bytes)
         self._most_bytes = most_bytes
 
-    def of(self, file: DataFile, footer: pq.FileMetaData, key: Column, request: ReadRequest) -> FileKeys:
+    def of(
+        self, storage: Storage, file: DataFile, footer: pq.FileMetaData, key: Column, request: ReadRequest
+    ) -> FileKeys:
         """Return what is known of a file; what was read by other columns is forgotten."""
-        found = self._files.find((file.path, file.file_size_bytes))
+        found = self._files.find((storage, file.path, file.file_size_bytes))
         asked = key, request.columns, request.table_columns
         if found is None or (found.key, found.columns, found.table_columns) != asked:
             found = FileKeys(*asked, _row_groups(footer, file, request))
-            self._keep(file, found)
+            self._keep(storage, file, found)
         return found
 
-    def add(self, file: DataFile, keys: FileKeys, number: int, rows: KeptRows) -> None:
+    def add(self, storage: Storage, file: DataFile, keys: FileKeys, number: int, rows: KeptRows) -> None:
         """Keep the rows of a row group; of a file that has too many, those that came first go."""
         keys.kept[number] = rows
         while keys.size_bytes > self._most_bytes and keys.kept:
             keys.kept.pop(next(iter(keys.kept), number), None)  # another thread may have emptied it
-        self._keep(file, keys)
+        self._keep(storage, file, keys)
 
-    def _keep(self, file: DataFile, keys: FileKeys) -> None:
-        self._files.keep((file.path, file.file_size_bytes), keys, keys.size_bytes)
+    def _keep(self, storage: Storage, file: DataFile, keys: FileKeys) -> None:
+        self._files.keep((storage, file.path, file.file_size_bytes), keys, keys.size_bytes)
 
 
 KEYS = KeyCache()

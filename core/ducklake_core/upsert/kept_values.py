@@ -21,7 +21,7 @@ from ducklake_core.model import Column, DataFile
 _MOST_BYTES = 32 * 2**20
 _ENTRY_BYTES = 500  # of one without its values, roughly
 _Columns: TypeAlias = tuple[tuple[Column, ...], tuple[Column, ...] | None]  # what was read, and all of the table
-_VALUES: Recent[tuple[str, int, int], tuple[_Columns, pa.Table]] = Recent(_MOST_BYTES)
+_VALUES: Recent[tuple[Storage, str, int, int], tuple[_Columns, pa.Table]] = Recent(_MOST_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +67,5 @@ class KeptValues:
     def _columns(self) -> _Columns:
         return self.request.columns, self.request.table_columns
 
-    def _key(self, number: int) -> tuple[str, int, int]:
-        return self.file.path, self.file.file_size_bytes, number
+    def _key(self, number: int) -> tuple[Storage, str, int, int]:
+        return self.storage, self.file.path, self.file.file_size_bytes, number

@@ -53,7 +53,7 @@ class OldValues:
         request = ReadRequest(
             tuple(columns), self.snapshot, with_positions=True, table_columns=self.columns, keeps_footer=True
         )
-        footer, is_narrow = FOOTERS.find(file), len(columns) == 1 and columns[0].kind not in _WIDE
+        footer, is_narrow = FOOTERS.find(self.storage, file), len(columns) == 1 and columns[0].kind not in _WIDE
         if is_narrow and footer is not None and not is_partial(file, request):
             return KeptValues(self.storage, file, footer, request).at(hits.positions)
         found = []
@@ -82,7 +82,7 @@ class OldValues:
     def _certainly_changed(self, hits: Hits, given: Sequence[Column], new: pa.Table) -> np.ndarray:
         """Tell of which rows the footer of their file says enough."""
         file = file_of(hits)
-        footer = None if file is None else FOOTERS.find(file)
+        footer = None if file is None else FOOTERS.find(self.storage, file)
         if file is None or footer is None:
             return np.zeros(len(hits.numbers), bool)
         return certainly_other(footer, file, self.columns, hits.positions, new.select([c.name for c in given]))

@@ -97,7 +97,7 @@ class Search:
         if self.pending.before is None or not self.index.count:
             return (), 0, Listing((), ())
         request = self._request(self.pending.table.columns)
-        search = CatalogSearch(request, self.keys, self.index.values(0), self.find)
+        search = CatalogSearch(request, self.keys, self.index, self.find)
         asked = None
         while asked is None:  # the second time it knows all it must
             asked = ask_catalog(self.writer.database, self.pending.table, search.ask)

@@ -20,6 +20,7 @@ UNAVAILABLE = "__debezium_unavailable_value"
 _BYTES = UNAVAILABLE.encode()
 # The same where bytes come as text: as they are, in base 64, or as hexadecimal digits (`binary.handling.mode`).
 _TEXTS = (UNAVAILABLE, b64encode(_BYTES).decode(), _BYTES.hex())
+_BINARY = f"CAST({literal(UNAVAILABLE)} AS BINARY)"
 _UUID = str(UUID(bytes=md5(_BYTES, usedforsecurity=False).digest(), version=3))  # as Java names it, in arrays of them
 
 
@@ -61,15 +62,29 @@ def _untold(field: T.StructField) -> str | None:
     """Return the condition under which an event does not tell a column; None: it always does."""
     value = f"after.{quoted(field.name)}"
     match field.dataType:
-        case T.StringType():
-            return f"{value} IN ({', '.join(map(literal, _TEXTS))})"
-        case T.BinaryType():
-            return f"{value} = CAST({literal(UNAVAILABLE)} AS BINARY)"
-        case T.ArrayType(elementType=T.StringType()):
-            return f"{value} IN (array({literal(UNAVAILABLE)}), array({literal(_UUID)}))"
-        case T.ArrayType(elementType=T.IntegerType() | T.LongType()):
-            return f"{value} = array({', '.join(map(str, _BYTES))})"
         case T.MapType(keyType=T.StringType()):
             return f"map_contains_key({value}, {literal(UNAVAILABLE)})"
+        case T.ArrayType() as array:
+            found = [f"array({elements})" for elements in _elements_untold(array.elementType)]
+        case T.StringType():
+            found = [*map(literal, _TEXTS)]
+        case T.BinaryType():
+            found = [_BINARY]
         case _:
-            return None
+            found = []
+    return f"{value} IN ({', '.join(found)})" if found else None
+
+
+def _elements_untold(element: T.DataType) -> list[str]:
+    """Return what an array of such elements has in it when it is not told; nothing: it always is."""
+    match element:
+        case T.StringType():
+            return [*map(literal, (*_TEXTS, _UUID))]
+        case T.BinaryType():
+            return [_BINARY]
+        case T.IntegerType() | T.LongType():
+            return [", ".join(map(str, _BYTES))]
+        case T.DateType():
+            return [", ".join(f"date_from_unix_date({byte})" for byte in _BYTES)]
+        case _:
+            return []

@@ -83,8 +83,8 @@ class DbapiInlinedStore(InlinedStore):
                 return
             last = (rows[-1][0], rows[-1][1], rows[-1][-1])
 
-    def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:  # noqa: ARG002 # of any type
-        return element.in_(bindparam("among", expanding=True))
+    def is_among(self, element: ColumnElement[Any], column: Column, name: str) -> ColumnElement[bool]:  # noqa: ARG002 # of any type
+        return element.in_(bindparam(name, expanding=True))
 
     def among_values(self, values: pa.Array, column: Column) -> object:
         return encode_column(values, column, self._rules)

@@ -121,10 +121,10 @@ class PostgresInlinedStore(InlinedStore):
             if first < count or not count:
                 yield from _sorted(here, wanted, first, chunk_bytes)
 
-    def is_among(self, element: ColumnElement[Any], column: Column) -> ColumnElement[bool]:
+    def is_among(self, element: ColumnElement[Any], column: Column, name: str) -> ColumnElement[bool]:
         # The text of an array is made in a tenth of the time that the driver takes for the array.
         type_ = _AMONG.get(column.kind, Uuid())
-        among = sql_cast(bindparam("among", type_=NullType()), ARRAY(type_))
+        among = sql_cast(bindparam(name, type_=NullType()), ARRAY(type_))
         return element.in_(select(func.unnest(among)))  # a set, which is looked up; an array would be searched
 
     def among_values(self, values: pa.Array, column: Column) -> object:
