@@ -183,6 +183,31 @@ def test_hidden_changes_follow_columns_and_fields_that_are_dropped_renamed_and_a
     check_lake(catalog)
 
 
+FAR_TIMES = {
+    "timestamp[]": [[None, 2**63 - 1], [None, 2**59]],  # infinity, and the year 20237
+    "date[]": pa.array([[2**31 - 1], [2**23]], pa.list_(pa.int32())),
+    "struct(a timestamptz)": [{"a": 2**63 - 1}, {"a": 2**59}],
+    "map(int64, timestamp)": pa.array([[(1, 2**63 - 1)], [(1, 2**59)]], pa.map_(pa.int64(), pa.int64())),
+}
+
+
+@pytest.mark.parametrize("type_", FAR_TIMES)
+def test_nested_times_that_python_has_not_are_compared(lake: Lake, type_: str) -> None:
+    lake.create_table("far", {"id": "int64", "c": type_, **INTERVAL})
+    lake.create_table("one", {"id": "int64", "c": type_})
+    values = pa.array(FAR_TIMES[type_]).view(lake.table("one").read().schema.field("c").type)
+
+    def told(place: int, lsn: int) -> pa.Table:
+        return pa.table({"id": [1], "c": values.take([place]), "lsn": [lsn], "op": ["u"]})
+
+    for place, lsn in ((0, 10), (0, 20), (1, 30)):
+        lake.upsert("far", told(place, lsn), **RULES)
+    assert lake.table("far").read(["__START_AT"]).column(0).to_pylist() == [10, 30]
+    for place, changed in ((0, 1), (0, 0), (1, 1)):
+        report = lake.upsert("one", told(place, 1).drop_columns(["lsn", "op"]), keys="id")
+        assert report.inserted + report.updated == changed
+
+
 def test_row_without_a_start_holds_since_ever(lake: Lake) -> None:
     lake.append("t", {"id": [1], "v": ["old"], "note": [None], "__START_AT": [None], "__END_AT": [None]})
 
