@@ -12,6 +12,7 @@ from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.clock import Clock
 from ducklake_core.errors import InvalidInput, SchemaMismatch
 from ducklake_core.upsert.history import hidden_name
+from ducklake_core.upsert.key_history import Change
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
@@ -206,6 +207,20 @@ def test_nested_times_that_python_has_not_are_compared(lake: Lake, type_: str) -
     for place, changed in ((0, 1), (0, 0), (1, 1)):
         report = lake.upsert("one", told(place, 1).drop_columns(["lsn", "op"]), keys="id")
         assert report.inserted + report.updated == changed
+
+
+def test_many_hidden_changes_of_one_key_are_each_looked_at_a_few_times(lake: Lake) -> None:
+    lake.upsert("t", [event(1, "a", lsn) for lsn in range(300)], **RULES)
+    hashed, own_hash = [0], Change.__hash__
+
+    def count(self: Change) -> int:
+        hashed[0] += 1
+        return own_hash(self)
+
+    with patch.object(Change, "__hash__", count):
+        lake.upsert("t", [event(1, "a", 300)], **RULES)
+
+    assert 300 <= hashed[0] < 20 * 300
 
 
 def test_row_without_a_start_holds_since_ever(lake: Lake) -> None:
