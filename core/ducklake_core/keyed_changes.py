@@ -22,7 +22,13 @@ from ducklake_core.spec.names import fold
 from ducklake_core.upsert.apply import EventBatch
 from ducklake_core.upsert.companion import SCHEMA, check_companion, companion_columns, companion_name, companion_origins
 from ducklake_core.upsert.events import is_kept_in_table, key_columns
-from ducklake_core.upsert.hidden_changes import check_keys, hidden_columns, hidden_comments
+from ducklake_core.upsert.hidden_changes import (
+    check_keys,
+    hidden_columns,
+    hidden_comments,
+    surplus_paths,
+    with_initial_defaults,
+)
 from ducklake_core.upsert.history import HistoryBatch, hidden_name
 from ducklake_core.upsert.history_columns import HistoryColumns, refuse_versions
 from ducklake_core.upsert.memory import UpsertMemory
@@ -147,17 +153,23 @@ class TransactionKeyedChanges:
 
     def _hidden_changes(self, columns: HistoryColumns, *, is_needed: bool) -> PendingTable | None:
         """Return where changes are kept that no version shows; make it if it is needed and is not there."""
-        tx, name, wanted = cast("Transaction", self), hidden_name(columns.rows), hidden_columns(columns)
+        tx, name = cast("Transaction", self), hidden_name(columns.rows)
         if not tx.has_table(name):
             if not is_needed:
                 return None
             comment = f"changes of {columns.rows.qualified_name} that no version shows; see upserts"
-            self._create_companion(name, wanted, comment, hidden_comments(columns))
-        found = self._table(name)
-        check_keys(found.table, columns)
-        if not found.added and not found.files:
-            tx.merge_schema(name, wanted)
+            self._create_companion(name, hidden_columns(columns), comment, hidden_comments(columns))
+        check_keys(self._table(name).table, columns)
+        self._follow_table(name, columns)
         return self._table(name)
+
+    def _follow_table(self, name: str, columns: HistoryColumns) -> None:
+        """Give a companion of hidden changes the columns and fields that its table has by now, and no others."""
+        tx, before = cast("Transaction", self), self._table(name).table
+        if tx.merge_schema(name, hidden_columns(columns)):
+            self._open().alter_table(name, lambda t: with_initial_defaults(t, columns, before.next_column_id))
+        for path in surplus_paths(before, columns):
+            tx.drop_column(name, path)
 
     def _create_companion(self, name: str, columns: dict[str, str], comment: str, comments: dict[str, str]) -> None:
         """Create a table of our own beside one of a user; `comments` are those of its columns."""

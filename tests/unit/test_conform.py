@@ -56,6 +56,7 @@ def test_columns_are_matched_by_name_in_any_order_and_case() -> None:
         ("timestamptz", pa.array([0], pa.timestamp("ms", "Europe/Berlin")), [datetime(1970, 1, 1, tzinfo=UTC)]),
         ("date", pa.array([86_400_000], pa.date64()), [datetime(1970, 1, 2, tzinfo=UTC).date()]),
         ("int32[]", pa.array([[1], None, []], pa.large_list(pa.int64())), [[1], None, []]),
+        ("struct(a int32, b date)[]", pa.array([[{"a": 1, "b": None}, None]]), [[{"a": 1, "b": None}, None]]),
         ("struct(a int64, b varchar)", pa.array([{"B": "x", "a": 1}, None]), [{"a": 1, "b": "x"}, None]),
         ("map(varchar, int64)", pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int8())), [[("k", 1)]]),
         ("int32", pa.nulls(2), [None, None]),

@@ -1,7 +1,7 @@
 """Tables that keep all versions of their rows: what is shown, what is remembered, and what is refused."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -12,6 +12,7 @@ from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.clock import Clock
 from ducklake_core.errors import InvalidInput, SchemaMismatch
 from ducklake_core.upsert.history import hidden_name
+from ducklake_core.upsert.key_history import Change
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
@@ -25,7 +26,8 @@ RULES: dict[str, Any] = {
     "except_columns": ["op", "lsn"],
     "stored_as_scd_type": 2,
 }
-TABLE = {"id": "int64", "v": "varchar", "note": "varchar", "__START_AT": "int64", "__END_AT": "int64"}
+INTERVAL = {"__START_AT": "int64", "__END_AT": "int64"}
+TABLE = {"id": "int64", "v": "varchar", "note": "varchar", **INTERVAL}
 TRACKS_V = {**RULES, "track_history_columns": "v"}
 
 
@@ -133,6 +135,94 @@ def test_many_versions_go_to_files_and_renamed_columns_are_found_again(lake: Lak
     check_lake(catalog)
 
 
+@pytest.mark.parametrize("row_limit", ["0", "10"])
+def test_hidden_changes_have_the_default_of_a_column_that_is_added(
+    lake: Lake, catalog: Catalog, row_limit: str
+) -> None:
+    lake.set_option("data_inlining_row_limit", row_limit)
+    lake.upsert("t", [event(1, "a", 10), event(1, "a", 30), event(2, "a", 10), event(2, "a", 30)], **RULES)
+    lake.add_column("t", "n", "int32", default=7, nulls_allowed=False)
+
+    lake.upsert("t", [{**event(1, "b", 20), "n": 1}, {**event(2, "b", 40), "n": 1}], **RULES)
+
+    rows = lake.table("t").read().to_pylist()
+    assert sorted((r["id"], r["__START_AT"], r["v"], r["n"]) for r in rows) == [
+        *((1, 10, "a", 7), (1, 20, "b", 1), (1, 30, "a", 7)),
+        *((2, 10, "a", 7), (2, 40, "b", 1)),
+    ]
+    assert lake.upsert("t", [{**event(2, "a", 30), "n": 7}], **RULES).snapshot is None, "it is hidden as it was"
+    check_lake(catalog)
+
+
+def test_hidden_changes_follow_columns_and_fields_that_are_dropped_renamed_and_added(
+    lake: Lake, catalog: Catalog, oracle: Oracle
+) -> None:
+    nested = {"s": "struct(a int32, b uuid[])", "l": "struct(x int32, y date)[]"}
+    lake.create_table("n", {"id": "int64", "v": "varchar", "gone": "int32", **nested, **INTERVAL})
+
+    def apply(v: str, lsn: int, **values: Any) -> None:
+        lake.upsert("n", [{"id": 1, "v": v, "lsn": lsn, "op": "u", **values}], **TRACKS_V)
+
+    for lsn in (10, 30):
+        apply("a", lsn, gone=lsn, s={"a": lsn, "b": [f"{lsn:032}"]}, l=[{"x": lsn, "y": date(2030, 1, 1)}, None])
+    lake.add_column("n", "s.c", "int32", default=5)
+    for path in ("gone", "s.a", "l.element.y"):
+        lake.drop_column("n", path)
+    lake.rename_column("n", "s.b", "a")
+    lake.promote_column("n", "l.element.x", "int64")
+    apply("b", 20, s={"a": [], "c": 1}, l=[])
+    apply("b", 25, s={"a": [], "c": 2}, l=[])
+
+    rows = lake.table("n").read().sort_by("__START_AT").to_pylist()
+    assert [(r["v"], r["__START_AT"], r["s"]["c"], r["l"]) for r in rows] == [
+        *(("a", 10, 5, [{"x": 10}, None]), ("b", 20, 2, []), ("a", 30, 5, [{"x": 30}, None]))
+    ]
+    assert [[one.int for one in r["s"]["a"]] for r in rows] == [[0x10], [], [0x30]]
+    oracle.attach(catalog.attach)
+    hidden_table = hidden_name(lake.table("n").version)
+    assert oracle.query(f"SELECT column_12, column_4.column_14 FROM {hidden_table} ORDER BY ALL") == [(20, 1), (25, 2)]
+    check_lake(catalog)
+
+
+FAR_TIMES = {
+    "timestamp[]": [[None, 2**63 - 1], [None, 2**59]],  # infinity, and the year 20237
+    "date[]": pa.array([[2**31 - 1], [2**23]], pa.list_(pa.int32())),
+    "struct(a timestamptz)": [{"a": 2**63 - 1}, {"a": 2**59}],
+    "map(int64, timestamp)": pa.array([[(1, 2**63 - 1)], [(1, 2**59)]], pa.map_(pa.int64(), pa.int64())),
+}
+
+
+@pytest.mark.parametrize("type_", FAR_TIMES)
+def test_nested_times_that_python_has_not_are_compared(lake: Lake, type_: str) -> None:
+    lake.create_table("far", {"id": "int64", "c": type_, **INTERVAL})
+    lake.create_table("one", {"id": "int64", "c": type_})
+    values = pa.array(FAR_TIMES[type_]).view(lake.table("one").read().schema.field("c").type)
+
+    def told(place: int, lsn: int) -> pa.Table:
+        return pa.table({"id": [1], "c": values.take([place]), "lsn": [lsn], "op": ["u"]})
+
+    for place, lsn in ((0, 10), (0, 20), (1, 30)):
+        lake.upsert("far", told(place, lsn), **RULES)
+    assert lake.table("far").read(["__START_AT"]).column(0).to_pylist() == [10, 30]
+    for place, changed in ((0, 1), (0, 0), (1, 1)):
+        report = lake.upsert("one", told(place, 1).drop_columns(["lsn", "op"]), keys="id")
+        assert report.inserted + report.updated == changed
+
+
+def test_many_hidden_changes_of_one_key_are_each_looked_at_a_few_times(lake: Lake) -> None:
+    lake.upsert("t", [event(1, "a", lsn) for lsn in range(300)], **RULES)
+    hashed, own_hash = [0], Change.__hash__
+
+    def count(self: Change) -> int:
+        hashed[0] += 1
+        return own_hash(self)
+
+    with patch.object(Change, "__hash__", count):
+        lake.upsert("t", [event(1, "a", 300)], **RULES)
+
+    assert 300 <= hashed[0] < 20 * 300
+
+
 def test_row_without_a_start_holds_since_ever(lake: Lake) -> None:
     lake.append("t", {"id": [1], "v": ["old"], "note": [None], "__START_AT": [None], "__END_AT": [None]})
 
@@ -194,14 +284,13 @@ def test_values_of_every_type_are_compared_and_kept(lake: Lake) -> None:
     }
     samples = {**{type_: raw_array([*some, None][:2], type_) for type_, some in SAMPLES.items()}, **nested}
     names = {type_: f"c{place}" for place, type_ in enumerate(samples)}
-    interval = {"__START_AT": "int64", "__END_AT": "int64"}
-    lake.create_table("all", {"id": "int64", **{names[type_]: type_ for type_ in samples}, **interval})
+    lake.create_table("all", {"id": "int64", **{names[type_]: type_ for type_ in samples}, **INTERVAL})
 
     def apply(*events: tuple[int, int, int, str]) -> list[tuple[int | None, ...]] | None:
         columns = {names[type_]: some.take([e[1] for e in events]) for type_, some in samples.items()}
         ids, _, lsn, op = zip(*events, strict=True)
         report = lake.upsert("all", pa.table({"id": ids, **columns, "lsn": lsn, "op": op}), **RULES)
-        rows = lake.table("all").read(["id", *interval]).sort_by([("id", "ascending"), ("__START_AT", "ascending")])
+        rows = lake.table("all").read(["id", *INTERVAL]).sort_by([("id", "ascending"), ("__START_AT", "ascending")])
         return [tuple(row.values()) for row in rows.to_pylist()] if report.snapshot else None
 
     assert apply((1, 0, 10, "u"), (1, 0, 30, "u"), (2, 0, 5, "d")) == [(1, 10, None)]

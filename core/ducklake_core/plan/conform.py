@@ -205,7 +205,8 @@ def _conform_nested(array: pa.Array, column: Column, path: str, *, fill_missing:
         parts = _conform_fields(array, column, path, fill_missing=fill_missing)
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
     if column.kind is Kind.LIST and is_list(type_):
-        plain_list = array.cast(pa.list_(type_.value_type))
+        # Arrow's cast, even to the same type, shortens a field of nulls within structs.
+        plain_list = array if pa.types.is_list(type_) else array.cast(pa.list_(type_.value_type))
         values = go(plain_list.values, column.children[0], f"{path}.element")
         return pa.ListArray.from_arrays(plain_list.offsets, values, type=target, mask=_mask(plain_list))
     if column.kind is Kind.MAP and pa.types.is_map(type_):

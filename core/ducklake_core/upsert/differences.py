@@ -36,7 +36,7 @@ def _codes(array: pa.Array) -> np.ndarray:
     """Return integers that are equal where values are."""
     if _has_no_order(array.type):
         seen: dict[str, int] = {}
-        return np.asarray([seen.setdefault(repr(value), len(seen)) for value in array.to_pylist()], np.int64)
+        return np.asarray([seen.setdefault(text, len(seen)) for text in _texts(array)], np.int64)
     array = _bits(array) if pa.types.is_floating(array.type) else array
     return np.asarray(array.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
 
@@ -47,12 +47,30 @@ def _has_no_order(type_: pa.DataType) -> bool:
 
 def _differ(old: pa.Array, new: pa.Array) -> np.ndarray:
     if _has_no_order(old.type):
-        return np.asarray([repr(a) != repr(b) for a, b in zip(old.to_pylist(), new.to_pylist(), strict=True)], bool)
+        return np.asarray([a != b for a, b in zip(_texts(old), _texts(new), strict=True)], bool)
     if pa.types.is_floating(old.type):
         old, new = _bits(old), _bits(new)
     either_null = np.asarray(pc.xor(old.is_null(), new.is_null()).to_numpy(zero_copy_only=False))
     unequal = pc.fill_null(pc.not_equal(old, new), _FALSE)
     return np.asarray(either_null | unequal.to_numpy(zero_copy_only=False))
+
+
+def _texts(array: pa.Array) -> list[str]:
+    """Return texts that are equal where values are; times as numbers, as Python's types do not hold them all."""
+    return [repr(value) for value in array.view(_numbered(array.type)).to_pylist()]
+
+
+def _numbered(type_: pa.DataType) -> pa.DataType:
+    """Return a type with integers in the place of dates and times, of the same bytes."""
+    if pa.types.is_map(type_):
+        return pa.map_(_numbered(type_.key_type), _numbered(type_.item_type))
+    if pa.types.is_list(type_):
+        return pa.list_(_numbered(type_.value_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_numbered(field.type)) for field in type_])
+    if pa.types.is_temporal(type_) and not pa.types.is_interval(type_):
+        return pa.int32() if type_.bit_width == 32 else pa.int64()
+    return type_
 
 
 def _bits(array: pa.Array) -> pa.Array:

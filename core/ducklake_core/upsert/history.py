@@ -111,8 +111,8 @@ class HistoryBatch:
         gone: list[int] = []
         new: list[tuple[int, Change]] = []
         for number, plan in plans.items():
-            kept = known.hidden.get(number, {})
-            gone += [place for change, place in kept.items() if change not in set(plan.hidden)]
+            kept, wanted = known.hidden.get(number, {}), set(plan.hidden)
+            gone += [place for change, place in kept.items() if change not in wanted]
             new += [(number, change) for change in plan.hidden if change not in kept]
         is_delete = np.asarray([change.row is None for _, change in new], bool)
         rows = known.rows.take(pa.array([change.row for _, change in new], pa.int64()))

@@ -16,7 +16,7 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.plan.conform import conform_column
 from ducklake_core.upsert.differences import row_numbers
 from ducklake_core.upsert.events import Arrived
-from ducklake_core.upsert.hidden_changes import IS_DELETE, column_name
+from ducklake_core.upsert.hidden_changes import IS_DELETE, column_name, table_rows
 from ducklake_core.upsert.history_columns import HistoryColumns
 from ducklake_core.upsert.key_history import Change, HistoryPlan, Version, plan_history
 from ducklake_core.upsert.ranks import Ranks
@@ -101,7 +101,7 @@ class _Hidden:
         if companion is None:
             return cls([], no_rows, no_starts, [])
         values = companion.values
-        rows = values.select([column_name(c) for c in columns.rows.columns]).rename_columns(no_rows.column_names)
+        rows = table_rows(columns, values)
         starts, deletes = values.column(column_name(columns.start)), values.column(IS_DELETE).to_pylist()
         return cls(companion.numbers.tolist(), rows, starts, deletes)
 
