@@ -129,7 +129,7 @@ class _ForeignFile:
         name = next((f.name for f in self.parquet.schema_arrow if fold(f.name) == fold(column.name)), None)
         if name is None:
             raise SchemaMismatch(f"it has no column '{column.name}', by which the table is partitioned")
-        values = cast_values(single(self.parquet.read(columns=[name]).column(0)), column)
+        values = cast_values(single(self.parquet.read(columns=[name]).column(name)), column)
         return set(partition_values(values, column, transform).unique().to_pylist())
 
 

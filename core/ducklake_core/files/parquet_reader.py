@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -133,8 +134,13 @@ def _record_batches(
     for groups, start in runs:
         position = start
         for record_batch in parquet.iter_batches(_RECORD_BATCH_ROWS, groups, plan.names, use_threads=use_threads):
-            yield position, record_batch
+            yield position, only_named(record_batch, plan.names)
             position += record_batch.num_rows
+
+
+def only_named(rows: Rows, names: Sequence[str]) -> Rows:
+    """Return the columns of these names: asked for `a.b`, Arrow gives the field b of a column a as well."""
+    return rows if rows.num_columns == len(names) else rows.select(names)
 
 
 def _runs(
@@ -171,8 +177,19 @@ def key_leaves(footer: pq.FileMetaData, plan: ReadPlan, columns: Sequence[Column
     named = [(column, places.get(column.column_id)) for column in columns]
     if not any(place is not None for _, place in named):
         return []
-    paths = {footer.schema.column(i).path: i for i in range(len(footer.schema.names))}
-    return [(column, paths[plan.names[place]]) for column, place in named if place is not None]
+    leaves = _named_leaves(footer.schema)
+    found = [(column, leaves.get(plan.names[place])) for column, place in named if place is not None]
+    return [(column, leaf) for column, leaf in found if leaf is not None]
+
+
+def _named_leaves(schema: pq.ParquetSchema) -> dict[str, int]:
+    """Return leaves by their paths, but none that shares its path: a column `a.b` and the field b of a column a."""
+    paths = [schema.column(number).path for number in range(len(schema.names))]
+    leaves = {path: number for number, path in enumerate(paths)}
+    if len(leaves) == len(paths):
+        return leaves
+    counts = Counter(paths)
+    return {path: number for path, number in leaves.items() if counts[path] == 1}
 
 
 def plan_of_footer(footer: pq.FileMetaData, file: DataFile, request: ReadRequest) -> ReadPlan:

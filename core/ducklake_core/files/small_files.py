@@ -19,6 +19,7 @@ from ducklake_core.files.parquet_reader import (
     ReadRequest,
     is_partial,
     naming_the_file,
+    only_named,
     open_parquet,
     row_ids_of,
     seen_rows,
@@ -64,7 +65,8 @@ def _read(
         schema = parquet.schema_arrow
         plan = plans.plan_of(schema, file, request)
         columns = None if len(plan.names) in (0, len(schema)) else plan.names  # without any there would be no rows
-        return _Content(file, dropped, plan, parquet.read(columns, use_threads=request.with_threads))
+        rows = parquet.read(columns, use_threads=request.with_threads)
+        return _Content(file, dropped, plan, rows if columns is None else only_named(rows, columns))
 
 
 def _plan_as_is(content: _Content, request: ReadRequest) -> ReadPlan | None:
