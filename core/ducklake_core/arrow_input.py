@@ -21,5 +21,10 @@ def to_table(data: Any) -> pa.Table:  # Any: Arrow data, a dict of columns, rows
         if isinstance(data, list):
             return pa.Table.from_pylist(data)
         return pa.table(data)
+    except OverflowError as error:  # Arrow takes integers for int64, whatever the table has
+        kind = type(data).__name__
+        raise InvalidInput(
+            f"{kind} has an integer beyond 64 bits with a sign: give an Arrow table with types"
+        ) from error
     except (TypeError, UnicodeError, pa.ArrowException) as error:
         raise InvalidInput(f"cannot make Arrow data of {type(data).__name__}: {error}") from error

@@ -74,6 +74,7 @@ BAD_DATA: dict[str, tuple[object, type[DuckLakeError], str]] = {
     "null where forbidden": (rows(1, id=pa.array([None], pa.int64())), NotNullViolation, r"'id' of 'main\.t'.*row 0"),
     "null where forbidden, in a file": (rows(50, id=many_and(None)), NotNullViolation, r"'id' of 'main\.t'.*row 49"),
     "no data": (17, InvalidInput, "cannot make Arrow data of int"),
+    "an integer beyond int64": ([{"id": 2**63, "name": "a", "n": 1}], InvalidInput, "give an Arrow table with types"),
     "columns of two lengths": ({"id": [1, 2], "name": ["a"], "n": [1]}, InvalidInput, "cannot make Arrow data"),
 }
 
