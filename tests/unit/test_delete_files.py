@@ -133,7 +133,7 @@ def test_merged_deletes_keep_the_first_snapshot_of_each_position(
     positions, snapshots = merge_deletes(
         np.array(olds, np.int64),
         np.array([old[p] for p in olds], np.int64),
-        np.array(list(new), np.int64),
+        np.array(sorted(new), np.int64),
         SnapshotId(snapshot),
     )
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ducklake_core.files.footer_bounds import certainly_other
+from ducklake_core.files.footer_bounds import FileBounds, certainly_other
 from ducklake_core.files.footer_cache import FooterCache
 from ducklake_core.files.parquet_reader import ReadRequest, iterate_data_file
 from ducklake_core.files.row_groups import WantedKey
@@ -57,9 +57,12 @@ def test_values_that_footers_tell_nothing_certain_of_are_no_wanted_key() -> None
 
 
 def changed(file: DataFile, positions: list[int], **new: pa.Array) -> list[bool]:
-    footer = pq.read_metadata(file.path)
-    found: list[bool] = certainly_other(footer, file, COLUMNS, np.asarray(positions), pa.table(new)).tolist()
-    return found
+    """Tell it of rows in the file, which stand behind those of one of which nothing is known."""
+    bounds, both = FileBounds.of(pq.read_metadata(file.path), file, COLUMNS), pa.concat_tables([pa.table(new)] * 2)
+    places = np.asarray(positions)
+    unknown, found = np.split(certainly_other([(None, places), (bounds, places)], COLUMNS, both), 2)
+    assert not unknown.any()
+    return list(found.tolist())
 
 
 def test_a_value_within_the_bounds_of_its_row_group_is_no_certain_change(file: DataFile) -> None:

@@ -20,10 +20,9 @@ from uuid6 import uuid7
 from ducklake_core.errors import InvalidInput, UnreadableFile
 from ducklake_core.files.delete_cache import DELETES
 from ducklake_core.files.deletion_vectors import positions_of
-from ducklake_core.files.open_file import footer_size
+from ducklake_core.files.open_file import footer_size_in
 from ducklake_core.files.parquet_reader import decryption_of, explain
 from ducklake_core.files.storage import Storage
-from ducklake_core.files.written import WrittenFiles
 from ducklake_core.model import DataFile, DeleteFile, NewDeleteFile, ReplacedFile, SnapshotId
 from ducklake_core.spec.paths import relative_to
 from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
@@ -126,24 +125,17 @@ def write_delete_file(
     """
     _check_positions(positions)
     path, key = new_name(), secrets.token_bytes(16) if encrypted else None
-    with storage.open_output(directory + path) as sink:
-        pq.write_table(
-            _delete_table(data_file_path, positions, snapshots),
-            sink,
-            store_schema=False,
-            encryption_properties=None if key is None else encryption.create_encryption_properties(footer_key=key),
-        )
-        size_bytes = sink.tell()
-    with WrittenFiles(storage, [directory + path]):  # it is closed, and nobody has heard of it
-        footer_bytes = footer_size(storage, directory + path, size_bytes)
-    return NewDeleteFile(
+    content = _encoded(_delete_table(data_file_path, positions, snapshots), key)
+    new = NewDeleteFile(
         path=path,
         path_is_relative=True,
         delete_count=len(positions),
-        file_size_bytes=size_bytes,
-        footer_size=footer_bytes,
+        file_size_bytes=content.size,
+        footer_size=footer_size_in(content),
         encryption_key=None if key is None else base64.b64encode(key).decode(),
     )
+    storage.write_whole(directory + path, content)
+    return new
 
 
 def replaced_files(delete_files: Sequence[DeleteFile], data_path: str) -> tuple[ReplacedFile, ...]:
@@ -154,12 +146,21 @@ def replaced_files(delete_files: Sequence[DeleteFile], data_path: str) -> tuple[
 def merge_deletes(
     old_positions: np.ndarray, old_snapshots: np.ndarray, new_positions: np.ndarray, snapshot: SnapshotId
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the union of deleted positions, sorted, each with the first snapshot that deleted it."""
-    fresh = np.setdiff1d(new_positions, old_positions)
-    positions = np.concatenate([old_positions, fresh]).astype(np.int64)
-    snapshots = np.concatenate([old_snapshots, np.full(len(fresh), snapshot)]).astype(np.int64)
-    order = np.argsort(positions, kind="stable")
-    return positions[order], snapshots[order]
+    """Return the union of deleted positions, sorted, each with the first snapshot that deleted it.
+
+    Both are sorted, so that new ones are put where they belong: sets of them take ten times as long.
+    """
+    fresh = new_positions[~are_among(new_positions, old_positions)]
+    places = np.searchsorted(old_positions, fresh)
+    return np.insert(old_positions, places, fresh), np.insert(old_snapshots, places, snapshot)
+
+
+def are_among(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell which positions are among others, which are sorted."""
+    if not len(others):
+        return np.zeros(len(positions), bool)
+    places = np.minimum(np.searchsorted(others, positions), len(others) - 1)
+    return np.asarray(others[places] == positions)
 
 
 def _read_parquet(storage: Storage, delete_file: DeleteFile) -> tuple[np.ndarray, np.ndarray | None]:
@@ -181,6 +182,20 @@ def _read_parquet(storage: Storage, delete_file: DeleteFile) -> tuple[np.ndarray
 def _check_positions(positions: np.ndarray) -> None:
     if len(positions) == 0 or positions[0] < 0 or not (np.diff(positions) > 0).all():
         raise InvalidInput("positions to delete must be given, not negative, sorted and each once")
+
+
+def _encoded(table: pa.Table, key: bytes | None) -> pa.Buffer:
+    """Return a delete file as bytes. Of positions, no two are the same, and most are near the one before."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        store_schema=False,
+        use_dictionary=["file_path", SNAPSHOT_ID_NAME],
+        column_encoding={"pos": "DELTA_BINARY_PACKED"},
+        encryption_properties=None if key is None else encryption.create_encryption_properties(footer_key=key),
+    )
+    return sink.getvalue()
 
 
 def _delete_table(data_file_path: str, positions: np.ndarray, snapshots: np.ndarray | None) -> pa.Table:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -53,7 +54,7 @@ class OpenFile:
     `first` are rows such as will come: their columns, which of these repeat values, and whether there are NaNs. Writers
     leave NaN out of a file's own statistics, and DuckDB, to which NaN is the greatest number, would skip row groups
     that hold one; so a file has no statistics of the leaves in which its first rows have one, nor of those of
-    `with_nan`. `takes` tells of later rows.
+    `with_nan`. `takes` tells of later rows. A small file is written in memory, and goes to the storage in one piece.
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class OpenFile:
         values: PartitionValues | None = None,
         new_name: Callable[[], str] = new_data_file_name,
         with_nan: frozenset[str] = frozenset(),
+        *,
+        is_small: bool = False,
     ) -> None:
         self.path = directory_of(layout, values) + new_name()
         self.record_count = 0
@@ -77,15 +80,19 @@ class OpenFile:
         self._with_dictionary = [*repetitive_leaves(layout.columns, first), SNAPSHOT_ID_NAME]
         self._footers: list[pq.FileMetaData] = []
         self._ranges: list[list[LeafRange]] = []
+        self._is_small = is_small
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._sink = self._stack.enter_context(self._storage.open_output(self._layout.directory + self.path))
+        self._sink = pa.BufferOutputStream() if self._is_small else self._opened()
         self._writer = self._stack.enter_context(self._parquet_writer())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._stack.__exit__(kind, error, _)
+
+    def _opened(self) -> pa.NativeFile:
+        return self._stack.enter_context(self._storage.open_output(self.full_path))
 
     @property
     def full_path(self) -> str:
@@ -110,17 +117,22 @@ class OpenFile:
         self._writer.close()
         size_bytes = self._sink.tell()
         self._stack.close()
+        if self._is_small:
+            content = self._sink.getvalue()
+            facts = self._facts(size_bytes, footer_size_in(content))
+            self._storage.write_whole(self.full_path, content)
+            return facts
         with WrittenFiles(self._storage, [self.full_path]):  # it is closed, and nobody has heard of it
-            return self._facts(size_bytes)
+            return self._facts(size_bytes, footer_size(self._storage, self.full_path, size_bytes))
 
-    def _facts(self, size_bytes: int) -> NewDataFile:
+    def _facts(self, size_bytes: int, footer_bytes: int) -> NewDataFile:
         columns = self._layout.columns
         return NewDataFile(
             path=self.path,
             path_is_relative=True,
             record_count=self.record_count,
             file_size_bytes=size_bytes,
-            footer_size=footer_size(self._storage, self.full_path, size_bytes),
+            footer_size=footer_bytes,
             column_stats=file_stats(columns, merge_ranges(self._ranges, columns), self._footers[0]),
             partition_values=self._values,
             has_row_ids=self._has_row_ids,
@@ -158,11 +170,15 @@ def leaves_with_nan(columns: Sequence[Column], rows: pa.Table) -> frozenset[str]
     """Return the Parquet paths of the leaves in which some rows have a NaN."""
     floating = [c for c in columns if any(leaf.type.startswith("float") for leaf in c.leaves())]
     leaves = zip(leaf_paths(floating), leaf_values(floating, rows), strict=True)
-    return frozenset(path for path, chunks in leaves if chunks and _has_nan(pa.chunked_array(chunks)))
+    return frozenset(path for path, chunks in leaves if any(map(_has_nan, chunks)))
 
 
-def _has_nan(values: pa.ChunkedArray) -> bool:
-    return pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
+def _has_nan(values: pa.Array) -> bool:
+    if not pa.types.is_floating(values.type) or values.null_count == len(values):
+        return False
+    if not values.null_count:
+        return bool(np.isnan(np.min(values.to_numpy())))  # which is NaN if one is
+    return bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 
 def rows_per_group(rows: pa.Table, options: WriteOptions) -> int:
@@ -181,6 +197,11 @@ def footer_size(storage: Storage, path: str, size_bytes: int) -> int:
     with storage.open_input(path) as source:
         source.seek(size_bytes - 8)
         return int.from_bytes(source.read(4), "little")
+
+
+def footer_size_in(content: pa.Buffer) -> int:
+    """Return the same, of a file in memory."""
+    return int.from_bytes(content.slice(content.size - 8, 4).to_pybytes(), "little")
 
 
 def directory_of(layout: FileLayout, values: PartitionValues | None) -> str:

@@ -40,6 +40,9 @@ class GeometryType(pa.ExtensionType):  # type: ignore[misc] # pyarrow has no typ
         return cls()
 
 
+_OTHER_TYPES = {"timestamp_s": pa.timestamp("us"), "geometry": GeometryType()}
+
+
 def find_unwritable(columns: Iterable[Column]) -> str | None:
     """Return why these columns cannot be stored in Parquet, None when they can."""
     for column in columns:
@@ -85,8 +88,7 @@ def _stored_type(column: Column) -> pa.DataType:
         return pa.map_(_field(key, is_key=True), parquet_field(value))
     if column.type in STORED_AS_TEXT:
         return pa.string()
-    stored = {"timestamp_s": pa.timestamp("us"), "geometry": GeometryType()}
-    return stored.get(column.type) or arrow_type(column)
+    return _OTHER_TYPES.get(column.type) or arrow_type(column)
 
 
 def _stored(array: pa.Array, column: Column) -> pa.Array:

@@ -6,12 +6,13 @@ Runs on driver and executors; needs no catalog. What the files hold is decided i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from ducklake_core.errors import SchemaMismatch, UnsupportedType
-from ducklake_core.files.open_file import FileLayout, OpenFile, new_data_file_name, rows_per_group
+from ducklake_core.files.open_file import FileLayout, OpenFile, group_rows, new_data_file_name
 from ducklake_core.files.parquet_types import find_unwritable, to_parquet_form
 from ducklake_core.files.partition_sort import PartitionValues, sort_rows, split_by_partition
 from ducklake_core.files.storage import Storage
@@ -21,6 +22,7 @@ from ducklake_core.spec.types import ROW_ID_NAME, SNAPSHOT_ID_NAME
 from ducklake_core.spec.utf8 import refuse_invalid_text
 
 __all__ = ["FileLayout", "write_data_files", "write_record_batches"]
+_SMALL_BYTES = 16 * 2**20  # of rows whose file is held in memory until it is whole
 
 
 def write_data_files(
@@ -76,8 +78,9 @@ def _checked(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
     reason = find_unwritable(columns)
     if reason is not None:
         raise UnsupportedType(reason)
+    counts = Counter(table.column_names)
     for column in columns:
-        if table.column_names.count(column.name) != 1:
+        if counts[column.name] != 1:
             raise SchemaMismatch(f"the data must have column '{column.name}' once", column=column.name)
         to_parquet_form(table.column(column.name), column)
     rows = table.select([column.name for column in columns])
@@ -102,8 +105,10 @@ def _write_file(
     storage: Storage, layout: FileLayout, rows: pa.Table, values: PartitionValues | None, new_name: Callable[[], str]
 ) -> NewDataFile:
     """Write the first of the rows, row group by row group, until the file has its target size."""
-    step = rows_per_group(rows, layout.options)
-    with OpenFile(storage, layout, rows, values, new_name) as file:
+    size_bytes = int(rows.nbytes)
+    step = group_rows(len(rows), size_bytes, layout.options)
+    is_small = len(rows) <= step and size_bytes <= _SMALL_BYTES
+    with OpenFile(storage, layout, rows, values, new_name, is_small=is_small) as file:
         while file.record_count < len(rows) and not file.is_full:
             file.write(rows.slice(file.record_count, step))
         return file.finish()

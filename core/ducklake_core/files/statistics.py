@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from ducklake_core.spec.kinds import UNORDERED, Kind
 from ducklake_core.spec.text import to_text
 
 LONGEST_BOUND = 256  # bytes
+_FLOATS = (pa.float64(), pa.float32())
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ def file_stats(
 ) -> tuple[ColumnStats, ...]:
     """Return the statistics of every leaf of a written file."""
     leaves = [leaf for column in columns for leaf in column.leaves()]
-    pairs = zip(leaves, ranges, strict=True)
-    return tuple(_stats(leaf, found, index, footer) for index, (leaf, found) in enumerate(pairs))
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    pairs = enumerate(zip(leaves, ranges, strict=True))
+    return tuple(_stats(leaf, found, [group.column(index) for group in groups]) for index, (leaf, found) in pairs)
 
 
 def _leaves(column: Column, chunks: Sequence[pa.Array]) -> Iterator[tuple[Column, list[pa.Array]]]:
@@ -100,11 +103,27 @@ def _leaf_range(values: pa.Array | pa.ChunkedArray, leaf: Column) -> LeafRange:
     value_count = len(values) - values.null_count
     if leaf.kind in UNORDERED:
         return LeafRange(pa.array([], values.type), value_count)
+    extremes = _number_extremes(values)
+    if extremes is not None:
+        return LeafRange(extremes, value_count)
     has_nan = leaf.kind is Kind.FLOAT and bool(pc.any(pc.is_nan(values), min_count=0).as_py())
     if has_nan:
         values = values.filter(pc.invert(pc.is_nan(values)))
     extremes = pc.min_max(values)
     return LeafRange(pa.array([extremes["min"], extremes["max"]], values.type).drop_null(), value_count, has_nan)
+
+
+def _number_extremes(values: pa.Array | pa.ChunkedArray) -> pa.Array | None:
+    """Return the least and the greatest of plain numbers; None for others, and where there is a null or a NaN.
+
+    NumPy has both before Arrow has begun, which counts where few rows have many columns.
+    """
+    is_plain = isinstance(values, pa.Array) and (pa.types.is_integer(values.type) or values.type in _FLOATS)
+    if not is_plain or values.null_count or not len(values):
+        return None
+    numbers = values.to_numpy()
+    extremes = np.array([numbers.min(), numbers.max()])
+    return None if np.isnan(extremes[0]) else pa.array(extremes, values.type)  # a NaN is the least of its numbers
 
 
 def _merged(parts: Sequence[LeafRange], leaf: Column) -> LeafRange:
@@ -115,8 +134,7 @@ def _merged(parts: Sequence[LeafRange], leaf: Column) -> LeafRange:
     return LeafRange(together.extremes, value_count, any(part.has_nan for part in parts))
 
 
-def _stats(leaf: Column, found: LeafRange, index: int, footer: pq.FileMetaData) -> ColumnStats:
-    chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
+def _stats(leaf: Column, found: LeafRange, chunks: Sequence[pq.ColumnChunkMetaData]) -> ColumnStats:
     lower, upper = bound_texts(found.extremes, leaf)
     return ColumnStats(
         leaf.column_id,

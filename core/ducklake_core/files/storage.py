@@ -100,12 +100,17 @@ class Storage:
         except OSError as error:
             raise UnwritableFile(f"cannot write file '{hide_password(path)}': {error}", path=path) from error
 
+    def write_whole(self, path: str, content: pa.Buffer) -> None:
+        """Write a new file that is in memory, in one piece: small writes cost more than what they write."""
+        with self.open_output(path) as sink:
+            sink.write(content)
+
     @contextmanager
     def _write_here(self, path: str) -> Iterator[pa.NativeFile]:
         key, is_open = self._key(path), False
         try:
             self._filesystem.create_dir(str(PurePosixPath(key).parent))
-            with self._filesystem.open_output_stream(key) as sink:
+            with self._filesystem.open_output_stream(key, compression=None) as sink:
                 is_open = True
                 yield sink
         except BaseException:  # an interrupt must leave no file behind, either

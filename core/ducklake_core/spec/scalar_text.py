@@ -28,6 +28,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID_WIDTH = 36
 _UUID_DASHES = (8, 13, 18, 23)
 _UUID_DIGITS = np.setdiff1d(np.arange(_UUID_WIDTH), _UUID_DASHES)
+_FEW_VALUES = 16
 _UNSAFE_BYTES = re.compile(r"[^ !#-&(-\[\]-~]")  # not printable ASCII, or one of \ ' "
 _ESCAPED_BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
 _BOOLEANS: Mapping[str, bool] = {
@@ -67,7 +68,12 @@ def _cast_to_text(array: pa.Array) -> pa.Array:
 
 
 def _float64_to_text(array: pa.Array) -> pa.Array:
-    """Format with Arrow what it writes as DuckDB does, and with Python, which always does, the rest."""
+    """Format with Arrow what it writes as DuckDB does, and with Python, which always does, the rest.
+
+    Of few values, such as bounds, Python has written all before Arrow has looked which are which.
+    """
+    if len(array) <= _FEW_VALUES:
+        return pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
     text = array.cast(pa.string())
     size = pc.abs(array)
     between = pc.and_(pc.greater_equal(size, _SMALLEST_PLAIN), pc.less(size, _LARGEST_PLAIN))

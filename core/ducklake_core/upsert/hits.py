@@ -33,9 +33,34 @@ class Hits:
 
     def only(self, kept: np.ndarray) -> Hits:
         """Return some of them, by a mask."""
+        if kept.all():
+            return self
         return Hits(
             self.part, self.numbers[kept], self.positions[kept], self.row_ids[kept], self.values.filter(pa.array(kept))
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllHits:
+    """Rows of several parts, one part after the other: what is done for all at once costs little for each part."""
+
+    parts: tuple[Hits, ...]
+    numbers: np.ndarray
+    row_ids: np.ndarray
+
+    @classmethod
+    def of(cls, parts: Sequence[Hits]) -> AllHits:
+        none = np.empty(0, np.int64)
+        numbers = np.concatenate([none, *(hits.numbers for hits in parts)])
+        return cls(tuple(parts), numbers, np.concatenate([none, *(hits.row_ids for hits in parts)]))
+
+    def only(self, kept: np.ndarray) -> AllHits:
+        """Return some of the rows, by a mask; parts without any are left out."""
+        if kept.all():
+            return self
+        masks = np.split(kept, np.cumsum([len(hits.numbers) for hits in self.parts])[:-1])
+        some = [hits.only(mask) for hits, mask in zip(self.parts, masks, strict=True) if mask.any()]
+        return AllHits(tuple(some), self.numbers[kept], self.row_ids[kept])
 
 
 def hits_of(part: Part, rows: pa.RecordBatch, find: Find) -> Hits | None:

@@ -7,7 +7,6 @@ the commit is refused when another has changed rows of the table since.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -21,24 +20,14 @@ from ducklake_core.spec.names import fold
 from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
 from ducklake_core.upsert.events import Events, key_columns
-from ducklake_core.upsert.hits import NEW_ROW, Hits
+from ducklake_core.upsert.hits import NEW_ROW, AllHits
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.old_values import OldValues
 from ducklake_core.upsert.row_changes import RowChanges
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.search import Found, Search
-from ducklake_core.upsert.threads import beside_each_other
 
 _SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Change:
-    """What becomes of the rows of one part: which of them end, and the new versions of those that change."""
-
-    ended: Hits
-    rows: pa.Table | None = None
-    row_ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class KeyedWrite:
@@ -55,8 +44,6 @@ class KeyedWrite:
         self._keys = key_columns(pending.table, rules)
         self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id, memory)
         self._changes = RowChanges(writer, pending, rules)
-        self._own_ended: list[int] = []
-        self._updated = 0
 
     def find(self, read_columns: Sequence[Column] = ()) -> Found:
         """Return the rows of the events' keys; raise InvalidInput for keys that the table has twice."""
@@ -92,52 +79,48 @@ class KeyedWrite:
 
     def apply(self, found: Found, decision: Decision) -> int:
         """End and add rows; return how many rows have other values now."""
-        repeated = duplicates(found.numbers, self._events.index.count)
-        parts = list(zip(found.hits, self._firsts(found), strict=True))
-        for change in beside_each_other(lambda part: self._change(*part, repeated, decision), parts):
-            self._note(change)
-        self._changes.end_in(found.committed)
-        if self._own_ended:
-            search, ended = self._search(()), np.asarray(self._own_ended)
-
-            def is_ended(rows: pa.Table) -> np.ndarray:
-                kept, numbers = search.find(rows)
-                return np.asarray(kept[np.isin(numbers, ended)])
-
-            self._writer.change_own(self._pending, is_ended, None)
+        hits, repeated = AllHits.of(found.hits), duplicates(found.numbers, self._events.index.count)
+        is_first, numbers = _is_first(hits), hits.numbers
+        is_matched = decision.is_matched[numbers] & is_first
+        is_ended = decision.is_deleted[numbers] | (decision.is_matched[numbers] & ~is_first)
+        is_changed = self._change(hits.only(is_matched), repeated) if is_matched.any() else np.empty(0, bool)
+        is_ended[np.flatnonzero(is_matched)[is_changed]] = True
+        self._end(hits.only(is_ended), found)
         inserted = np.flatnonzero(decision.is_inserted)
         if len(inserted):
             self._changes.insert(self._inserted(inserted))
         self._changes.write()
-        return self._updated
+        return int(is_changed.sum())
 
     # ---- changing
 
-    def _change(self, hits: Hits, is_first: np.ndarray, repeated: np.ndarray, decision: Decision) -> _Change:
-        """Return what becomes of the rows of one part."""
-        is_ended = decision.is_deleted[hits.numbers] | (decision.is_matched[hits.numbers] & ~is_first)
-        is_matched = decision.is_matched[hits.numbers] & is_first
-        if not is_matched.any():
-            return _Change(hits.only(is_ended))
-        matched = hits.only(is_matched)
+    def _change(self, matched: AllHits, repeated: np.ndarray) -> np.ndarray:
+        """Add new versions of rows, those that differ or whose key is repeated; return which."""
         rows = self._new_rows(matched)
         is_changed = self._old.changed(matched, rows) | repeated[matched.numbers]
         is_changed |= self._is_reset(matched, rows, ~is_changed)
-        is_ended[np.flatnonzero(is_matched)[is_changed]] = True
-        changed = matched.only(is_changed)
-        whole = self._whole(changed, rows.filter(pa.array(is_changed))) if is_changed.any() else None
-        return _Change(hits.only(is_ended), whole, changed.row_ids)
+        if is_changed.any():
+            changed = matched.only(is_changed)
+            new = rows if is_changed.all() else rows.filter(pa.array(is_changed))
+            self._changes.add(self._whole(changed, new), changed.row_ids)
+        return is_changed
 
-    def _note(self, change: _Change) -> None:
-        if change.rows is not None:
-            self._changes.add(change.rows, change.row_ids)
-            self._updated += change.rows.num_rows
-        if change.ended.part is None:
-            self._own_ended += change.ended.numbers.tolist()
-        else:
-            self._changes.end(change.ended)
+    def _end(self, ended: AllHits, found: Found) -> None:
+        """End rows: committed ones, and those that the transaction itself has added."""
+        for hits in ended.parts:
+            self._changes.end(hits)
+        self._changes.end_in(found.committed)
+        own = [hits.numbers for hits in ended.parts if hits.part is None]
+        if own:
+            search, gone = self._search(()), np.concatenate(own)
 
-    def _new_rows(self, hits: Hits) -> pa.Table:
+            def is_ended(rows: pa.Table) -> np.ndarray:
+                kept, numbers = search.find(rows)
+                return np.asarray(kept[np.isin(numbers, gone)])
+
+            self._writer.change_own(self._pending, is_ended, None)
+
+    def _new_rows(self, hits: AllHits) -> pa.Table:
         """Return what the events say of rows; a value that is not told, or a null that says nothing, is the row's."""
         places = self._events.row_of[hits.numbers]
         rows = self._events.rows.take(places)
@@ -145,38 +128,38 @@ class KeyedWrite:
             return self._kept(hits, rows, places)
         names = set(rows.column_names)
         given = [c for c in self._pending.table.columns if c.name in names]
-        old = self._old.read(hits, given)
+        old = self._old.read_all(hits, given)
         keeps = ~self._events.replaces[hits.numbers]
         columns = [_filled(new, known, keeps) for new, known in zip(rows.columns, old.columns, strict=True)]
         return pa.table(columns, names=rows.column_names)
 
-    def _kept(self, hits: Hits, rows: pa.Table, places: np.ndarray) -> pa.Table:
+    def _kept(self, hits: AllHits, rows: pa.Table, places: np.ndarray) -> pa.Table:
         """Return rows with what they have where their events do not tell it."""
         untold = self._events.untold
         names = [] if untold is None else untold.columns_of(places)
         if untold is None or not names:
             return rows
-        old = self._old.read(hits, [c for c in self._pending.table.columns if c.name in names])
+        old = self._old.read_all(hits, [c for c in self._pending.table.columns if c.name in names])
         for name in names:
             is_told = ~untold.cells[name][places]
             kept = _spread(rows.column(name).filter(pa.array(is_told)), old.column(name), is_told)
             rows = rows.set_column(rows.column_names.index(name), name, kept)
         return rows
 
-    def _is_reset(self, hits: Hits, rows: pa.Table, asked: np.ndarray) -> np.ndarray:
+    def _is_reset(self, hits: AllHits, rows: pa.Table, asked: np.ndarray) -> np.ndarray:
         """Tell of rows that are asked for whether they were deleted before and had other values than new rows get."""
         missing, found = self._missing(rows), np.asarray(self._events.replaces[hits.numbers] & asked)
         if not missing or not found.any():
             return np.zeros(len(asked), bool)
         fresh = self._completed(rows.filter(pa.array(found))).select([c.name for c in missing])
-        found[found] = differ(self._old.read(hits.only(found), missing), fresh)
+        found[found] = differ(self._old.read_all(hits.only(found), missing), fresh)
         return found
 
-    def _whole(self, hits: Hits, rows: pa.Table) -> pa.Table:
+    def _whole(self, hits: AllHits, rows: pa.Table) -> pa.Table:
         """Return rows with all columns of the table: those that events lack stay as they are."""
         table, missing = self._pending.table, self._missing(rows)
         if missing:
-            old, is_new = self._old.read(hits, missing), self._events.replaces[hits.numbers]
+            old, is_new = self._old.read_all(hits, missing), self._events.replaces[hits.numbers]
             fresh = self._completed(rows.filter(pa.array(is_new))) if is_new.any() else old.slice(0, 0)
             for column in missing:
                 kept = _spread(fresh.column(column.name), old.column(column.name), is_new)
@@ -201,14 +184,6 @@ class KeyedWrite:
     def _search(self, read_columns: Sequence[Column]) -> Search:
         return Search(self._writer, self._pending, self._keys, self._events.index, self._memory, tuple(read_columns))
 
-    def _firsts(self, found: Found) -> list[np.ndarray]:
-        """Return which row of each key is kept, part by part: all, unless some key is there twice."""
-        numbers = found.numbers
-        row_ids = np.concatenate([np.empty(0, np.int64), *(hits.row_ids for hits in found.hits)])
-        ends = np.cumsum([len(hits.numbers) for hits in found.hits])[:-1]
-        later = np.where(row_ids == NEW_ROW, np.iinfo(np.int64).max, row_ids)  # rows of the transaction come last
-        return np.split(first_of_each(numbers, later), ends) if found.hits else []
-
     def _refuse_duplicates(self, is_duplicate: np.ndarray) -> None:
         found = np.flatnonzero(is_duplicate)
         if len(found):
@@ -218,6 +193,12 @@ class KeyedWrite:
                 f" as {shown}: delete the rows that should not be there, or use on_duplicate_keys='keep_first'",
                 keys=shown,
             )
+
+
+def _is_first(hits: AllHits) -> np.ndarray:
+    """Return which row of each key is kept: all, unless some key is there twice."""
+    is_new = hits.row_ids == NEW_ROW  # rows of the transaction come last
+    return first_of_each(hits.numbers, np.where(is_new, np.iinfo(np.int64).max, hits.row_ids))
 
 
 def _filled(new: pa.ChunkedArray, old: pa.ChunkedArray, keeps: np.ndarray) -> pa.ChunkedArray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ducklake_core.files.footer_bounds import certainly_other
+from ducklake_core.files.footer_bounds import certainly_other, find_bounds
 from ducklake_core.files.footer_cache import FOOTERS
 from ducklake_core.files.parquet_reader import POSITIONS, ReadRequest, is_partial, iterate_data_file
 from ducklake_core.files.row_groups import WantedRows
@@ -20,9 +20,10 @@ from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, SnapshotId
 from ducklake_core.spec.kinds import NESTED, Kind
 from ducklake_core.upsert.differences import differ
-from ducklake_core.upsert.hits import Hits, file_of
+from ducklake_core.upsert.hits import AllHits, Hits, file_of
 from ducklake_core.upsert.kept_values import KeptValues
 from ducklake_core.upsert.memory import ReadValues, SearchMemory
+from ducklake_core.upsert.threads import beside_each_other
 
 _WIDE = (*NESTED, Kind.TEXT, Kind.BLOB, Kind.GEOMETRY)
 
@@ -64,28 +65,32 @@ class OldValues:
             found.append(rows.take(pa.array(places)).select(names))
         return pa.Table.from_batches(found)
 
-    def changed(self, hits: Hits, new: pa.Table) -> np.ndarray:
+    def read_all(self, hits: AllHits, columns: Sequence[Column]) -> pa.Table:
+        """Return the same of several parts."""
+        found = beside_each_other(lambda part: self.read(part, columns), hits.parts)
+        return pa.concat_tables(found, promote_options="default")  # they may differ in nullability
+
+    def changed(self, hits: AllHits, new: pa.Table) -> np.ndarray:
         """Tell of each row whether its new version, in the same place, has another value."""
-        found, names = np.zeros(len(hits.numbers), bool), set(new.column_names)
+        names = set(new.column_names)
         given = [c for c in self.columns if c.name in names]
-        found |= self._certainly_changed(hits, given, new)
+        found = self._certainly_changed(hits, new)
         open_ = ~found
-        for columns in _rounds(given, set(hits.values.column_names)):
+        at_hand = set(names).intersection(*(part.values.column_names for part in hits.parts))
+        for columns in _rounds(given, at_hand):
             if not open_.any():
                 break
-            old = self.read(hits.only(open_), columns)
+            old = self.read_all(hits.only(open_), columns)
             is_other = differ(old, new.filter(pa.array(open_)).select([c.name for c in columns]))
             found[np.flatnonzero(open_)[is_other]] = True
             open_ &= ~found
         return found
 
-    def _certainly_changed(self, hits: Hits, given: Sequence[Column], new: pa.Table) -> np.ndarray:
-        """Tell of which rows the footer of their file says enough."""
-        file = file_of(hits)
-        footer = None if file is None else FOOTERS.find(self.storage, file)
-        if file is None or footer is None:
-            return np.zeros(len(hits.numbers), bool)
-        return certainly_other(footer, file, self.columns, hits.positions, new.select([c.name for c in given]))
+    def _certainly_changed(self, hits: AllHits, new: pa.Table) -> np.ndarray:
+        """Tell of which rows the footers of their files say enough."""
+        files = [(file_of(part), part.positions) for part in hits.parts]
+        places = [(None if f is None else find_bounds(self.storage, f, self.columns), p) for f, p in files]
+        return certainly_other(places, self.columns, new)
 
 
 def _rounds(columns: Sequence[Column], known: set[str]) -> Iterator[Sequence[Column]]:

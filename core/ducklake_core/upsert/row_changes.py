@@ -40,11 +40,14 @@ class RowChanges:
     def add(self, rows: pa.Table, row_ids: np.ndarray) -> None:
         """Add rows with their ids, which are NEW_ROW for those that have none."""
         has_id = row_ids != NEW_ROW
+        if has_id.all():
+            self._rows.append(rows)
+            self._row_ids.append(row_ids)
+            return
         if has_id.any():
             self._rows.append(rows.filter(pa.array(has_id)))
             self._row_ids.append(row_ids[has_id])
-        if not has_id.all():
-            self.insert(rows.filter(pa.array(~has_id)))
+        self.insert(rows.filter(pa.array(~has_id)))
 
     def insert(self, rows: pa.Table) -> None:
         self._fresh.append(rows)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ducklake_core.committed_rows import CommittedRows
 from ducklake_core.files.delete_cache import DELETES
+from ducklake_core.files.delete_files import are_among
 from ducklake_core.files.parquet_reader import ReadRequest
 from ducklake_core.files.row_groups import WantedKey
 from ducklake_core.model import Column, DataFile
@@ -158,14 +159,6 @@ class Search:
             gone.append(positions[snapshots <= self.writer.base.snapshot_id])
         if file.data_file_id in self.pending.deleted:
             gone.append(self.pending.deleted[file.data_file_id][1])
-        is_gone = np.logical_or.reduce([_are_among(hits.positions, positions) for positions in gone])
+        is_gone = np.logical_or.reduce([are_among(hits.positions, positions) for positions in gone])
         kept = hits.only(~is_gone) if is_gone.any() else hits
         return replace(kept, part=FileRows(file)) if len(kept.numbers) else None
-
-
-def _are_among(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Tell which positions are among others, which are sorted."""
-    if not len(others):
-        return np.zeros(len(positions), bool)
-    places = np.minimum(np.searchsorted(others, positions), len(others) - 1)
-    return np.asarray(others[places] == positions)
