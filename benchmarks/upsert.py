@@ -31,7 +31,7 @@ _FLUSH_EVERY = 100  # batches
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The median seconds of one batch of updates, and the files that ours opened."""
+    """The median seconds of one batch of updates once both have warmed up, those of the first, and the files opened."""
 
     keys: str  # clustered or spread
     rows: int
@@ -39,6 +39,8 @@ class Merge:
     batch: int
     ours_seconds: float
     extension_seconds: float
+    ours_first_seconds: float
+    extension_first_seconds: float
     files_opened: int
     files_pruned: int
 
@@ -81,13 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure_merge(place: Place, kind: str, width: int, options: argparse.Namespace) -> Merge:
-    """Update keys in turns; in every other round the extension goes first."""
+    """Update keys in turns; in every other round the extension goes first. Rounds that warm both up do not count."""
     ours: list[float] = []
     theirs: list[float] = []
     with Lake.create(place.url, place.data_path) as lake, Oracle() as oracle:
         _fill(lake, options.rows, width)
         oracle.attach(place.attach)
-        for number in range(options.rounds):
+        for number in range(options.warm_up + options.rounds):
             mine, other = (_keys(kind, options.rows, options.batch, 2 * number + turn) for turn in (0, 1))
             turns: list[tuple[list[float], Callable[[], float]]] = [
                 (ours, partial(_upsert, lake, _rows(mine, width, f"o{number}"))),
@@ -95,9 +97,10 @@ def measure_merge(place: Place, kind: str, width: int, options: argparse.Namespa
             ]
             for seconds, turn in turns[:: -1 if number % 2 else 1]:
                 seconds.append(turn())
-        keys = _keys(kind, options.rows, options.batch, 2 * options.rounds)
+        keys = _keys(kind, options.rows, options.batch, 2 * (options.warm_up + options.rounds))
         report = lake.upsert("t", _rows(keys, width, "last"), keys="id")
-    times = round(median(ours), 4), round(median(theirs), 4)
+    warm = median(ours[options.warm_up :]), median(theirs[options.warm_up :])
+    times = [round(seconds, 4) for seconds in (*warm, ours[0], theirs[0])]
     return Merge(kind, options.rows, width, len(keys), *times, report.files_opened, report.files_pruned)
 
 
@@ -192,13 +195,13 @@ def _seconds(act: Callable[[], object]) -> float:
 
 
 def _lines(merges: Sequence[Merge], inlined: Sequence[Inlined], course: Course) -> list[str]:
-    lines = ["| keys | rows | columns | batch | ours s | MERGE INTO s | MERGE ÷ ours | files opened, pruned |"]
-    lines += ["|---|--:|--:|--:|--:|--:|--:|--:|"]
+    heads = ["keys", "rows", "columns", "batch", "ours s", "MERGE INTO s", "MERGE ÷ ours", "first: ours, MERGE s"]
+    lines = [f"| {' | '.join([*heads, 'files opened, pruned'])} |", "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for m in merges:
         ratio = m.extension_seconds / m.ours_seconds
         lines.append(
             f"| {m.keys} | {m.rows} | {m.columns} | {m.batch} | {m.ours_seconds} | {m.extension_seconds} |"
-            f" {ratio:.1f} | {m.files_opened}, {m.files_pruned} |"
+            f" {ratio:.1f} | {m.ours_first_seconds}, {m.extension_first_seconds} | {m.files_opened}, {m.files_pruned} |"
         )
     lines += ["", "| keys | rows | batch | upsert ms | append ms | upsert ÷ append |", "|---|--:|--:|--:|--:|--:|"]
     for i in inlined:
@@ -213,7 +216,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--catalog", choices=["sqlite", "postgres"], default="postgres")
     parser.add_argument("--rows", type=int, default=5_000_000, help=f"of the table, in {_FILES} files")
     parser.add_argument("--batch", type=int, default=1_000, help="updates at once")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--warm-up", type=int, default=2, help="rounds before those, of both alike")
     parser.add_argument("--small-rows", type=int, default=1_000_000, help="of the table that gets small upserts")
     parser.add_argument("--inlined-rounds", type=int, default=100)
     parser.add_argument("--batches", type=int, default=1_000)

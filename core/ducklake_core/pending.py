@@ -159,7 +159,9 @@ class PendingTable:
         return found
 
     def _write_delete_files(self, storage: Storage, snapshot_id: SnapshotId) -> None:
-        """Write those that are needed beside each other: they are small, and most of the time is spent waiting."""
+        """Write those that are needed beside each other where most of the time is spent waiting; others come later."""
+        if storage.is_local:  # a small file is written before another thread has begun
+            return
         pairs = [(f, p) for f, p in self.deleted.values() if len(p) and not self._is_inlined(p)]
         pairs = [(file, positions) for file, positions in pairs if not _ends_file(file, len(positions))]
         beside_each_other(lambda pair: self._delete_file(storage, *pair, snapshot_id), pairs)

@@ -73,12 +73,12 @@ FILE = DataFile(DataFileId(1), "f", SnapshotId(1), 6, 1, 100)
 def test_candidates_are_all_rows_with_a_wanted_value_in_their_order() -> None:
     kept = KeptRows.of([rows_of([7, 3, 3], 10), rows_of([9, 7, 1], 13)], ID, FILE)
     wanted = np.asarray([-5, 3, 7, 8, 99])
-    places = kept.candidates(wanted)
-    assert places is not None
+    places, which = kept.candidates(wanted) or pytest.fail("nothing was looked for")
     assert (places.tolist(), kept.row_ids_of(places, FILE).tolist()) == ([0, 1, 2, 4], [110, 111, 112, 114])
+    assert wanted[which].tolist() == [7, 3, 3, 7]
     sorted_ = KeptRows.of([rows_of([1, 3, 3, 4], row_ids=[9, 8, 7, 6])], ID, FILE)
-    places = sorted_.candidates(wanted)
-    assert places is not None
+    places, which = sorted_.candidates(wanted) or pytest.fail("nothing was looked for")
+    assert wanted[which].tolist() == [3, 3]
     assert (places.tolist(), sorted_.row_ids_of(places, FILE).tolist()) == ([1, 2], [8, 7])
     assert KeptRows.of([rows_of([1, None])], ID, FILE).candidates(wanted) is None  # look through all
     assert sorted_.candidates(wanted.astype(np.uint64)) is None

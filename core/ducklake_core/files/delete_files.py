@@ -29,6 +29,7 @@ from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NA
 
 _FILE_PATH_FIELD = 2147483646
 _POSITION_FIELD = 2147483645
+_LONG = 100_000  # positions: fewer are decoded before threads have begun
 
 
 def new_delete_file_name(unique: Callable[[], UUID] = uuid7) -> str:
@@ -168,7 +169,9 @@ def _read_parquet(storage: Storage, delete_file: DeleteFile) -> tuple[np.ndarray
     with storage.open_input(delete_file.path) as source:
         parquet = pq.ParquetFile(source, decryption_properties=decryption_of(delete_file.encryption_key))
         schema = parquet.schema_arrow
-        table = parquet.read(schema.names[1:]) if len(schema) in (2, 3) else None  # the path is in every row
+        is_long = parquet.metadata.num_rows > _LONG
+        names = schema.names[1:]  # the path is in every row
+        table = parquet.read(names, use_threads=is_long) if len(schema) in (2, 3) else None
     if table is None or schema.field(1).type != pa.int64() or table.column(0).null_count:
         raise UnreadableFile("a delete file has a path, a position of type INT64 and at most one more column")
     positions = np.asarray(table.column(0).to_numpy())

@@ -29,7 +29,7 @@ _WHOLE = {
     "date": pa.int32(),
 }
 _PHYSICAL = ("INT32", "INT64")
-_MOST_BYTES = 16 * 2**20
+_MOST_BYTES = 4 * 2**20
 _PAIR_BYTES = 300  # roughly
 _Pair: TypeAlias = tuple[Any, Any] | None  # Any: integers or texts; None: the footer does not tell
 

@@ -147,7 +147,7 @@ class Arrived:
         relaxed = tuple(replace(c, nulls_allowed=c.nulls_allowed or says_part) for c in given)
         return Events(
             self.index,
-            _conformed(data.take(ends), key_columns(table, rules), table, "key"),
+            _conformed(data, key_columns(table, rules), table, "key").take(ends),
             conform(rows, relaxed, table.qualified_name),
             row_of,
             history.has_delete_before,
@@ -202,11 +202,13 @@ def _rows(
     """
     names = {fold(name): name for name in data.column_names}
     untold, arrays, cells = untold_values(data, rules.kept_columns), [], {}
+    lasts = order[history.ends]
+    is_whole = np.array_equal(lasts, np.arange(data.num_rows))
     for one in given:
         column = data.column(names[fold(one.name)])
         is_told = _told(column, untold.get(fold(one.name)), rules)
         if is_told is None:
-            arrays.append(column.take(order[history.ends]))
+            arrays.append(column if is_whole and column.num_chunks == 1 else column.take(lasts))
             continue
         last = np.maximum.accumulate(np.where(is_told[order], np.arange(len(order)), -1))[history.ends]
         is_untold = last < history.begins

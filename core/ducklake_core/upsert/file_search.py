@@ -65,18 +65,24 @@ class FileSearch:
         return [n for n in range(len(known.groups)) if n not in kept and self._may_hold(known, n)]
 
     def _in_kept(self, file: DataFile, kept: KeptRows) -> Hits | None:
+        places, numbers = self._look_in(kept)
+        if not len(places):
+            return None
+        values = kept.rows.take(pa.array(places))
+        return Hits(FileRows(file), numbers, kept.start + places, kept.row_ids_of(places, file), values)
+
+    def _look_in(self, kept: KeptRows) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows have a key, and its number."""
         first = self.wanted[0] if self.wanted and self.wanted[0].column == self.keys[0] else None
         values = first.values if first is not None and isinstance(first.values, np.ndarray) else None
         candidates = kept.candidates(values)
-        if candidates is not None and not len(candidates):
-            return None
-        rows = kept.rows if candidates is None else kept.rows.take(pa.array(candidates))
-        found, numbers = self._find(rows)
-        if not len(found):
-            return None
-        places = found if candidates is None else candidates[found]
-        values_found = rows.take(pa.array(found))
-        return Hits(FileRows(file), numbers, kept.start + places, kept.row_ids_of(places, file), values_found)
+        if candidates is None:
+            return self._find(kept.rows)
+        places, which = candidates
+        if len(self.keys) == 1:
+            return places, self.index.numbers_in_order[which]
+        found, numbers = self._find(kept.rows.take(pa.array(places)))
+        return places[found], numbers
 
     def _in_missing(self, file: DataFile, known: FileKeys, missing: Sequence[int]) -> Iterator[Hits | None]:
         """Read row groups that may hold a key, and keep them."""

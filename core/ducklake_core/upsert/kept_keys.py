@@ -57,15 +57,20 @@ class KeptRows:
         extra = 0 if self.places is None or self.ordered is None else self.places.nbytes + self.ordered.nbytes
         return int(self.rows.nbytes) + extra + (0 if self.row_ids is None else self.row_ids.nbytes)
 
-    def candidates(self, wanted: np.ndarray | None) -> np.ndarray | None:
-        """Return the rows that have one of some sorted values in the first key; None: look through all rows."""
+    def candidates(self, wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the rows that have one of some sorted values in the first key, and which; None: look through all."""
         if wanted is None or self.ordered is None or wanted.dtype != self.ordered.dtype:
             return None
         low, high = np.searchsorted(wanted, self.ordered[0]), np.searchsorted(wanted, self.ordered[-1], "right")
         firsts, ends = (np.searchsorted(self.ordered, wanted[low:high], side) for side in ("left", "right"))
         counts = ends - firsts
         found = np.repeat(firsts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        return np.asarray(found if self.places is None else np.sort(self.places[found]))
+        which = np.repeat(np.arange(low, high), counts)
+        if self.places is None:
+            return found, which
+        rows = self.places[found]
+        order = np.argsort(rows, kind="stable")
+        return rows[order], which[order]
 
     def row_ids_of(self, places: np.ndarray, file: DataFile) -> np.ndarray:
         if self.row_ids is not None:

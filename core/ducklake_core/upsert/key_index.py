@@ -66,10 +66,18 @@ class KeyIndex:
         self._sieve = _Sieve(first) if pa.types.is_integer(first.type) else None
         self.numbers: np.ndarray = numbers
         self.count = len(self._levels[-1].pairs)
+        self._in_order: np.ndarray | None = None
 
     def values(self, place: int) -> pa.Array:
         """Return the distinct values of one column of the keys."""
         return self._levels[place].values
+
+    @property
+    def numbers_in_order(self) -> np.ndarray:
+        """The numbers of the keys in the order of their values, for keys of one column: there each value is a key."""
+        if self._in_order is None:
+            self._in_order = pc.sort_indices(self._levels[0].values).to_numpy().astype(np.int64)
+        return self._in_order
 
     def has_same_numbers(self, other: KeyIndex) -> bool:
         """Tell whether another has the same keys, each with the same number."""

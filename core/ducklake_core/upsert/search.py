@@ -125,7 +125,7 @@ class Search:
             hits = known[file.path] if file.path in known else search.find(file)
             return hits, None if hits is None else self._live(hits, file)
 
-        at_hand = [self._knows_deletes(f) and (f.path in known or search.is_at_hand(f)) for f in files]
+        at_hand = [self._has_deletes_near(f) and (f.path in known or search.is_at_hand(f)) for f in files]
         others = iter(beside_each_other(find, [f for f, is_quick in zip(files, at_hand, strict=True) if not is_quick]))
         for file, is_quick in zip(files, at_hand, strict=True):
             hits, live = find(file) if is_quick else next(others)
@@ -148,8 +148,11 @@ class Search:
         wanted = tuple(key for key in found if key is not None)
         return FileSearch(self.writer.storage, request, self.keys, self.index, wanted)
 
-    def _knows_deletes(self, file: DataFile) -> bool:
-        return all(DELETES.find(delete_file) is not None for delete_file in file.delete_files)
+    def _has_deletes_near(self, file: DataFile) -> bool:
+        """Tell whether deletes of a file are known, or read before a thread has begun."""
+        return self.writer.storage.is_local or all(
+            DELETES.find(delete_file) is not None for delete_file in file.delete_files
+        )
 
     def _live(self, hits: Hits, file: DataFile) -> Hits | None:
         """Return those of the rows that the file still has, as the transaction sees it."""
