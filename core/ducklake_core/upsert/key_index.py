@@ -58,9 +58,12 @@ class KeyIndex:
         self._levels: list[_Level] = []
         numbers = np.zeros(len(arrays[0]), np.int64)
         for array in arrays:
-            values = pc.unique(array)
-            places = pc.index_in(array, value_set=values).to_numpy(zero_copy_only=False).astype(np.int64)
-            pairs, numbers = np.unique(numbers * len(values) + places, return_inverse=True)
+            encoded = array.dictionary_encode(null_encoding="encode")
+            values, places = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+            if self._levels:
+                pairs, numbers = np.unique(numbers * len(values) + places, return_inverse=True)
+            else:  # each value is a key so far
+                pairs, numbers = np.arange(len(values)), places
             self._levels.append(_Level(values, pairs))
         first = self._levels[0].values
         self._sieve = _Sieve(first) if pa.types.is_integer(first.type) else None
