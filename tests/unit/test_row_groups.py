@@ -1,5 +1,6 @@
 """What the footer of a data file says of its row groups: which may hold a key, and which new values are changes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ducklake_core.files.footer_bounds import FileBounds, certainly_other
-from ducklake_core.files.footer_cache import FooterCache
+from ducklake_core.files.footer_bounds import FileBounds, certainly_other, find_bounds
+from ducklake_core.files.footer_cache import FOOTERS, FooterCache
 from ducklake_core.files.parquet_reader import ReadRequest, iterate_data_file
 from ducklake_core.files.row_groups import WantedKey
 from ducklake_core.files.storage import Storage
@@ -79,6 +80,21 @@ def test_a_value_outside_of_its_row_group_is_a_change(file: DataFile) -> None:
     assert changed(file, [0, 2, 5], id=pa.array([0, 5, 7])) == [True] * 3
     assert changed(file, [0, 2], name=pa.array(["c", "b"])) == [True, True]
     assert changed(file, [1, 4], at=pa.array([2, None], pa.timestamp("us"))) == [True, False]
+
+
+def test_bounds_are_kept_for_the_columns_that_they_were_read_by(file: DataFile) -> None:
+    storage, first = Storage.of(file.path), COLUMNS[0]
+    assert find_bounds(storage, file, COLUMNS) is None  # the footer is not at hand
+    FOOTERS.keep(storage, file, pq.read_metadata(file.path))
+
+    bounds, again = find_bounds(storage, file, COLUMNS), find_bounds(storage, file, COLUMNS)
+    other = find_bounds(storage, file, (replace(first, type="int8"), *COLUMNS[1:]))  # not as the file has it
+
+    assert bounds is not None
+    assert other is not None
+    assert bounds is again
+    assert [group.get(first.column_id) for group in bounds.groups] == [(1, 2), (3, 4), (6, 6)]
+    assert not any(first.column_id in group for group in other.groups)
 
 
 def test_footers_that_were_asked_for_last_are_kept(file: DataFile) -> None:

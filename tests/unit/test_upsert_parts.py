@@ -1,5 +1,6 @@
 """The decisions of an upsert, one by one: numbers of keys, the last event of each, what differs, what to read."""
 
+import threading
 from collections.abc import Sequence
 from datetime import date
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.sequence import is_older
+from ducklake_core.upsert.threads import beside_each_other
 
 COLUMNS = build_columns({"id": "int64", "part": "varchar", "v": "int64"})
 TABLE = TableVersion(
@@ -216,3 +218,21 @@ def test_rows_of_one_id_on_two_pages_are_all_looked_at(monkeypatch: pytest.Monke
     search = CatalogSearch(request, (), index, lambda page: index.find([page.column("k")]))
 
     assert search._paged(nothing, nothing).rows.column("k").to_pylist() == list("abcdefg")
+
+
+def test_nothing_goes_on_once_work_beside_each_other_has_failed() -> None:
+    begun, ended = threading.Event(), list[int]()
+
+    def act(item: int) -> int:
+        if item == 0:
+            begun.wait()
+            raise KeyError(item)
+        begun.set()
+        ended.append(sum(range(2_000_000)))
+        return item
+
+    with pytest.raises(KeyError):
+        beside_each_other(act, [0, 1])
+
+    assert len(ended) == 1
+    assert beside_each_other(lambda item: beside_each_other(abs, [item, -item]), [1, 2]) == [[1, 1], [2, 2]]

@@ -46,8 +46,8 @@ def test_a_file_is_read_for_keys_twice_at_most_and_deletes_of_others_are_seen(
         lake.create_table("t", {"a": "int64", "b": "int64", "v": "int32"})
         lake.append("t", [{"a": a, "b": b, "v": 0} for a, b in expected])
         oracle.attach(catalog.attach)
-        for turn, keys in enumerate([["a", "b"]] * 4 + [["b", "a"]] * 3):
-            changed = {(a, 1000 - 3 * a): turn + 1 for a in (turn, turn + 30, 150 - turn, 500)}
+        for turn, keys in enumerate([["a", "b"]] * 4 + [["b", "a"]] * 3 + [["a"]] * 3):
+            changed = {(a, 1000 - 3 * a): 1000 * turn + a for a in (500, turn + 30, turn, 150 - turn)}
             report = lake.upsert("t", [{"a": a, "b": b, "v": v} for (a, b), v in changed.items()], keys=keys)
             assert report.inserted == len(changed.keys() - expected.keys())
             expected |= changed
