@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from ducklake_core.upsert.key_history import Change, HistoryPlan, Version, plan_history
 from ducklake_core.upsert.plain_history import DELETED, UNTIL_NOW, PlainPlan, Points, Spans, plan_plain
 
-KEYS = 3
-RANKS = st.integers(1, 8)
+KEYS = 2
+RANKS = st.integers(1, 5)
 LOOKS = st.integers(0, 1)
 # A version or a change has the row of its look, of which there are two, or another one that looks the same.
-SPANS = st.tuples(st.integers(0, KEYS - 1), st.integers(0, 6), st.integers(0, 8), LOOKS, LOOKS)
+SPANS = st.tuples(st.integers(0, KEYS - 1), st.integers(0, 4), st.integers(0, 5), LOOKS, LOOKS)
 EVENTS = st.tuples(st.integers(0, KEYS - 1), RANKS, st.booleans(), LOOKS, LOOKS)
 
 
@@ -40,8 +40,8 @@ def alone(
 
 
 @given(
-    st.lists(SPANS, max_size=6, unique_by=lambda span: span[:2]),
-    st.lists(EVENTS, min_size=1, max_size=5),
+    st.lists(SPANS, max_size=4, unique_by=lambda span: span[:2]),
+    st.lists(EVENTS, min_size=1, max_size=3),
     st.lists(st.integers(0, KEYS - 1), max_size=1),
 )
 def test_plan_of_many_keys_is_that_of_each(
