@@ -68,6 +68,7 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         self._rows = RowWriter(lake.database, lake.storage, base.snapshot)
         self._has_ended = self._has_failed = False
         self._commit: Commit | None = None
+        self._apart: tuple[SnapshotId, frozenset[int]] | None = None  # see _find_apart; up to a snapshot
         self.result: CommitResult | None = None
 
     def __enter__(self) -> Self:
@@ -157,9 +158,15 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         return Staged(self._definitions.snapshot, tables, *schemas, self._info, epoch, snapshot_id)
 
     def _find_apart(self, session: Session, head: SnapshotId) -> frozenset[int]:
-        """Return the tables of upserts whose new rows since the base have none of the keys."""
-        newcomers = Newcomers(session, SnapshotSpan(self.base.snapshot_id, head), self.base.next_file_id)
-        return newcomers.tables_apart(self._pending.tables.values(), self._lake.data_path)
+        """Return the tables of upserts whose new rows since the base have none of the keys.
+
+        What an attempt has looked at that lost its snapshot's id to another is not looked at again.
+        """
+        seen, apart = self._apart or (self.base.snapshot_id, None)
+        newcomers = Newcomers(session, self._lake.storage, SnapshotSpan(seen, head), self.base.next_file_id)
+        found = newcomers.tables_apart(self._pending.tables.values(), self._lake.data_path)
+        self._apart = head, found if apart is None else found & apart
+        return self._apart[1]
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""
