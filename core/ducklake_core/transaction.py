@@ -29,7 +29,6 @@ from ducklake_core.model import (
     NewDataFile,
     Snapshot,
     SnapshotId,
-    SnapshotSpan,
     SortKey,
     TableVersion,
 )
@@ -45,7 +44,7 @@ from ducklake_core.replacements import TransactionReplacements
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.names import join_table_name, quoted, split_path
 from ducklake_core.spec.types import build_columns
-from ducklake_core.upsert.newcomers import Newcomers
+from ducklake_core.upsert.newcomers import TablesApart
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
@@ -68,7 +67,7 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         self._rows = RowWriter(lake.database, lake.storage, base.snapshot)
         self._has_ended = self._has_failed = False
         self._commit: Commit | None = None
-        self._apart: tuple[SnapshotId, frozenset[int]] | None = None  # see _find_apart; up to a snapshot
+        self._apart = TablesApart(lake.storage, lake.data_path, base.snapshot)
         self.result: CommitResult | None = None
 
     def __enter__(self) -> Self:
@@ -158,15 +157,8 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         return Staged(self._definitions.snapshot, tables, *schemas, self._info, epoch, snapshot_id)
 
     def _find_apart(self, session: Session, head: SnapshotId) -> frozenset[int]:
-        """Return the tables of upserts whose new rows since the base have none of the keys.
-
-        What an attempt has looked at that lost its snapshot's id to another is not looked at again.
-        """
-        seen, apart = self._apart or (self.base.snapshot_id, None)
-        newcomers = Newcomers(session, self._lake.storage, SnapshotSpan(seen, head), self.base.next_file_id)
-        found = newcomers.tables_apart(self._pending.tables.values(), self._lake.data_path)
-        self._apart = head, found if apart is None else found & apart
-        return self._apart[1]
+        """Return the tables of upserts whose new rows since the base have none of the keys."""
+        return self._apart.find(session, head, self._pending.tables.values())
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""

@@ -18,13 +18,35 @@ from ducklake_core.catalog.session import Session
 from ducklake_core.errors import UnreadableFile
 from ducklake_core.files.parquet_reader import ReadRequest, iterate_data_file
 from ducklake_core.files.storage import Storage
-from ducklake_core.model import Column, DataFile, InlinedTable, SnapshotSpan, TableVersion
+from ducklake_core.model import Column, DataFile, InlinedTable, Snapshot, SnapshotId, SnapshotSpan, TableVersion
 from ducklake_core.pending import LookedFor, PendingTable
 from ducklake_core.spec.changes import ChangeKind
 from ducklake_core.upsert.candidates import Candidates
 
 _FEW_FILES = 8
 _FEW_ROWS = 100_000
+
+
+@dataclass(slots=True)
+class TablesApart:
+    """Which tables of one commit have new rows since its base, and none with a key that was looked for.
+
+    What was looked at by an attempt that lost its snapshot's id to another is not looked at again.
+    """
+
+    storage: Storage
+    data_path: str
+    base: Snapshot
+    _seen: tuple[SnapshotId, frozenset[int]] | None = None  # up to a snapshot
+
+    def find(self, session: Session, head: SnapshotId, tables: Iterable[PendingTable]) -> frozenset[int]:
+        """Look at what has come up to a snapshot."""
+        start, apart = self._seen or (self.base.snapshot_id, None)
+        newcomers = Newcomers(session, self.storage, SnapshotSpan(start, head), self.base.next_file_id)
+        found = newcomers.tables_apart(tables, self.data_path)
+        found = found if apart is None else found & apart
+        self._seen = head, found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
