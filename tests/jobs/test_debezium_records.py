@@ -124,7 +124,10 @@ def test_values_that_nobody_can_tell_are_refused(spark: SparkSession) -> None:
         (wrapped("adaptive, precise", t=2**63 - 1), "9223372036854775807 is none that we know"),
     ]
 
-    decoded = decoder.decode(record_frame(spark, [json.dumps(document).encode() for document, _ in cases]))
+    cases += [("io.debezium.time.Date \xff", "the value is no UTF-8")]
+    decoded = decoder.decode(
+        record_frame(spark, [json.dumps(one, ensure_ascii=False).encode("latin1") for one, _ in cases])
+    )
     rows = decoded.select("partition", "offset", "value", "_error").orderBy("offset", "partition").collect()
 
     reasons = [decoder.explainer()(bytes(row.value), row._error or "nothing") for row in rows]

@@ -66,8 +66,9 @@ class DebeziumDecoder:
         if self._values is None:
             return records.selectExpr("*", f"{TEXT} AS {_TOLD}")
         may_need = " OR ".join(f"contains({TEXT}, {literal(name)})" for name in debezium_values.NAMES)
-        asked = records.withColumn(_TOLD, _rewrite(self._values)(F.expr(f"if({may_need}, {TEXT}, NULL)")))
-        return asked.withColumn(_TOLD, F.expr(f"coalesce({_TOLD}, {TEXT})"))
+        asked = F.expr(f"if(is_valid_utf8({TEXT}) AND ({may_need}), {TEXT}, NULL)")  # Python reads no other text
+        told = records.withColumn(_TOLD, _rewrite(self._values)(asked))
+        return told.withColumn(_TOLD, F.expr(f"coalesce({_TOLD}, {TEXT})"))
 
     def explainer(self) -> Callable[[bytes | None, str], str]:
         return partial(_explain, self._json.schema, self._values)
