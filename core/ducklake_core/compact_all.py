@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from ducklake_core.errors import CatalogUnavailable, CommitConflict, DuckLakeError, InvalidInput, ObjectNotFound
 from ducklake_core.log_lines import one_line
-from ducklake_core.maintenance.compaction import DROPPED, Compactor, Runner, run_in_process
+from ducklake_core.maintenance.compaction import DROPPED, Compactor, run_in_process
 from ducklake_core.maintenance.compaction_method import Merge, Method, Rewrite, TableAt
 from ducklake_core.maintenance.report import MaintenanceReport, Work
 from ducklake_core.maintenance.run import Done, has_done, run_operation
 from ducklake_core.spec.names import fold, join_table_name, quoted, split_table_name
 from ducklake_core.spec.quantities import parse_size
+from ducklake_core.tasks import Runner
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake

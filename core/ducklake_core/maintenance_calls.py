@@ -13,7 +13,6 @@ from ducklake_core.compact_all import Size, compact_tables, merge_of, rewrite_of
 from ducklake_core.files.storage import Storage
 from ducklake_core.maintenance.ages import Age
 from ducklake_core.maintenance.cleanup import cleanup_old_files, deletion_limit
-from ducklake_core.maintenance.compaction import Runner
 from ducklake_core.maintenance.doctor.doctor import examine
 from ducklake_core.maintenance.doctor.examination import Progress, no_progress
 from ducklake_core.maintenance.doctor.finding import Finding
@@ -22,6 +21,7 @@ from ducklake_core.maintenance.orphans import delete_orphaned_files
 from ducklake_core.maintenance.report import MaintenanceReport, Operation
 from ducklake_core.maintenance.run import Pause, no_pause, run_operation
 from ducklake_core.observe import Recorders
+from ducklake_core.tasks import Runner
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake

@@ -29,7 +29,6 @@ from ducklake_core.model import (
     NewDataFile,
     Snapshot,
     SnapshotId,
-    SnapshotSpan,
     SortKey,
     TableVersion,
 )
@@ -45,7 +44,7 @@ from ducklake_core.replacements import TransactionReplacements
 from ducklake_core.row_writes import INLINE_BYTES, RowWriter, file_layout
 from ducklake_core.spec.names import join_table_name, quoted, split_path
 from ducklake_core.spec.types import build_columns
-from ducklake_core.upsert.newcomers import Newcomers
+from ducklake_core.upsert.newcomers import TablesApart
 
 if TYPE_CHECKING:
     from ducklake_core.lake import Lake
@@ -68,6 +67,7 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         self._rows = RowWriter(lake.database, lake.storage, base.snapshot)
         self._has_ended = self._has_failed = False
         self._commit: Commit | None = None
+        self._apart = TablesApart(lake.storage, lake.data_path, base.snapshot)
         self.result: CommitResult | None = None
 
     def __enter__(self) -> Self:
@@ -158,8 +158,7 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
 
     def _find_apart(self, session: Session, head: SnapshotId) -> frozenset[int]:
         """Return the tables of upserts whose new rows since the base have none of the keys."""
-        newcomers = Newcomers(session, SnapshotSpan(self.base.snapshot_id, head), self.base.next_file_id)
-        return newcomers.tables_apart(self._pending.tables.values(), self._lake.data_path)
+        return self._apart.find(session, head, self._pending.tables.values())
 
     def added(self) -> dict[str, AddedCount]:
         """Return what this transaction adds to each table that gets rows, by its name."""

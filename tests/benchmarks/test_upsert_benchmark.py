@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import upsert
+from benchmarks import upsert, upsert_contention
 
 
 def test_all_contenders_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,3 +18,11 @@ def test_all_contenders_are_measured(capsys: pytest.CaptureFixture[str]) -> None
     assert all(one[f"{who}_seconds"] > 0 for one in found["merges"] for who in ("ours", "extension"))
     assert [one["keys"] for one in found["inlined"]] == ["new", "clustered", "spread"]
     assert found["course"]["batches"] == 10
+
+
+def test_upserts_beside_appends_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    upsert_contention.main(["--catalog", "sqlite", "--rows", "100", "--seconds", "0", "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert [one["neighbour"] for one in found] == [*upsert_contention.NEIGHBOURS]
+    assert all((one["upserts"], one["given_up"]) == (1, 0) for one in found)

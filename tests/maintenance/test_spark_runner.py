@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from ducklake_core import Lake
 from ducklake_core.errors import UnreadableFile
+from ducklake_sinks.spark_tasks import SparkRunner
 from ducklake_streaming import maintain
-from ducklake_streaming.maintenance.spark_runner import SparkRunner
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.waiting import PATIENCE_SECONDS

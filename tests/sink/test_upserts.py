@@ -1,7 +1,7 @@
 """Changes that a stream brings are applied by key, each epoch exactly once; DuckDB reads the same."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ducklake_core import CommitResult, Lake, Transaction
 from ducklake_core.errors import InvalidInput
 from ducklake_sinks import DuckLakeSink
+from ducklake_sinks.spark_tasks import SparkRunner
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
@@ -69,6 +70,28 @@ def test_changes_of_a_stream_are_applied_by_key(
         shown = lake.changes("main.customers", 0, lake.snapshots()[-1].snapshot_id).to_pylist()
     found = Counter((change["_change_type"], change["id"]) for change in shown)
     assert found == Counter([("insert", 1), ("insert", 2), ("insert", 3), ("delete", 2), ("insert", 4)])
+    check_lake(catalog, orphans=0)
+
+
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_executors_search_files_with_many_rows(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, searched, run = make_sink(**RULES, inline_rows=0), [], SparkRunner.__call__
+
+    def counted(self: SparkRunner, function: Any, tasks: Any) -> Iterator[Any]:  # Any: as they are given
+        searched.append(len(tasks))
+        return run(self, function, tasks)
+
+    monkeypatch.setattr(SparkRunner, "__call__", counted)
+    monkeypatch.setattr("ducklake_core.upsert.search_tasks.LARGE_ROWS", 4)
+    sink(changes(spark, (1, "Ann", "c", 1), (2, "Bob", "c", 2), (3, "Cid", "c", 3)), 0)
+    sink(changes(spark, (4, "Dan", "c", 4), (5, "Eve", "c", 5), (6, "Fay", "c", 6)), 1)  # of the first file, too few
+
+    sink(changes(spark, (2, None, "d", 7), (3, "Cid", "u", 8), (4, "late", "u", 1), (5, "Eva", "u", 9)), 2)
+
+    assert searched == [2], "two files of the table: what is kept beside it is in the catalog"
+    assert customers(oracle, catalog) == [(1, "Ann"), (3, "Cid"), (4, "Dan"), (5, "Eva"), (6, "Fay")]
     check_lake(catalog, orphans=0)
 
 

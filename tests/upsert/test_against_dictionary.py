@@ -1,7 +1,8 @@
 """Random streams of events, cut into random batches, beside maintenance and a second writer: table = dictionary.
 
 The dictionary applies one event after the other, and knows nothing of batches, files or catalogs. DuckDB reads the same
-at every snapshot, and the change feed applied to a copy gives the table. Longer: `make fuzz`.
+at every snapshot, and the change feed applied to a copy gives the table. One of the two writers leaves the search of
+files to tasks. Longer: `make fuzz`.
 """
 
 import os
@@ -17,11 +18,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ducklake_core import Lake
+from ducklake_core import Lake, UpsertMemory
 from tests.fixtures import feeds
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
+from tests.fixtures.tasks import PickledTasks
 from tests.fuzz.model import canonical
 from tests.fuzz.places import postgres_catalogs, sqlite_catalogs
 
@@ -126,7 +128,7 @@ class Stage:
                 if self.known.order.says_part and len(drawn) % 2:
                     events = [{name: value for name, value in event.items() if name != "l"} for event in events]
                 self.known.apply_all(events)
-                self.writers[writer].upsert("t", typed(events), **self.known.order.arguments)
+                self._upsert(writer, typed(events))
             case "flush":
                 lake.flush_inlined("t")
             case "merge":
@@ -141,6 +143,14 @@ class Stage:
                 self.oracle.execute("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0.0)")
             case "append":
                 self._append()
+
+    def _upsert(self, writer: int, events: pa.Table) -> None:
+        if writer == 0:
+            self.writers[0].upsert("t", events, **self.known.order.arguments)
+            return
+        with self.writers[1].transaction() as tx:
+            memory = UpsertMemory.searched_by(PickledTasks())
+            tx.upsert("t", events, memory=memory, **self.known.order.arguments)
 
     def _append(self) -> None:
         """Another adds a row of a key that nobody has."""
@@ -212,8 +222,14 @@ def run(make: Callable[[], Catalog], oracle: Oracle, order: Order, steps: list[A
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.name)
 def test_table_is_what_a_dictionary_is_after_the_same_events(
-    request: pytest.FixtureRequest, tmp_path: Path, duckdb: Oracle, kind: str, order: Order
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    duckdb: Oracle,
+    kind: str,
+    order: Order,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("ducklake_core.upsert.search_tasks.LARGE_ROWS", 0)
     server = request.getfixturevalue("postgres_server") if kind == "postgres" else None
     catalogs = sqlite_catalogs(tmp_path) if server is None else postgres_catalogs(tmp_path, server)
     with catalogs as make:

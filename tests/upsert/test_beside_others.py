@@ -1,5 +1,6 @@
 """Upserts beside other writers, ours and DuckDB's: no key twice, no update lost, no file left behind."""
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.errors import CommitConflict
 from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.newcomers import Newcomers
 from ducklake_core.upsert.old_values import OldValues
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
@@ -265,10 +267,35 @@ def test_an_upsert_follows_on_new_rows_of_other_keys_as_it_is(catalog: Catalog, 
         tx.upsert("t", rows([2], "new"), keys="id")
         other.append("t", rows([201, 202], "other"))
         other.append("t", rows(list(range(1000, 1000 + MANY)), "other"))
+        other.append("t", rows([*range(203, 203 + MANY), 150], "between"))  # of which statistics do not tell enough
     found = contents(lake)
     assert {i: found[i] for i in (1, 2, 100, 200, 201)} == {
         1: "new1", 2: "new2", 100: "new100", 200: "new200", 201: "other201"
     }  # fmt: skip
+    check_lake(catalog)
+
+
+def test_what_a_commit_has_looked_at_is_not_looked_at_again_when_it_loses_its_turn(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other commits between the look at its new rows and the snapshot, three times, and each time more rows."""
+    looked: list[tuple[int, int]] = []
+    look = Newcomers.tables_apart
+
+    def watched(self: Newcomers, *arguments: Any) -> frozenset[int]:  # Any: as they are given
+        looked.append((self.span.start, self.span.end))
+        if len(looked) <= 3 and lake.database.dialect.concurrent_writers:
+            other.append("t", rows([900 + len(looked)], "other"))
+        return look(self, *arguments)
+
+    monkeypatch.setattr(Newcomers, "tables_apart", watched)
+    with Lake.open(catalog.url) as other, lake.transaction() as tx:
+        tx.upsert("t", rows([1, 200], "new"), keys="id")
+        other.append("t", rows([900], "other"))
+
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(looked))
+    assert len(looked) == (4 if lake.database.dialect.concurrent_writers else 1)
+    assert contents(lake)[1] == "new1"
     check_lake(catalog)
 
 

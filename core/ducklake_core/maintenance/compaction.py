@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
 
 from ducklake_core import faults
 from ducklake_core.catalog.committer import Committer
@@ -35,20 +34,12 @@ from ducklake_core.model import Column, ColumnId, ColumnStats, DataFileId, Snaps
 from ducklake_core.plan.file_groups import FileGroup
 from ducklake_core.retries import COMPACTION_STOP, conflict_retries
 from ducklake_core.spec.paths import relative_to
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from ducklake_core.tasks import Result, Runner, Task
 
 PORTION_SECONDS = 30.0  # what was written so long ago is committed before more is written
 DROPPED = "it was dropped or renamed meanwhile"
 _LOOKS = 20  # for definitions and files of one and the same schema
 _THREADS = 2
-
-
-class Runner(Protocol):
-    """Does tasks, here or elsewhere, and gives their results in the order of the tasks. Both pickle."""
-
-    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]: ...
 
 
 def run_in_process(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:

@@ -1,7 +1,8 @@
 """Applies a batch of events to a table that keeps all versions of its rows (SCD type 2). Runs on the driver.
 
-The versions of the batch's keys are read, planned anew key by key (`key_history`), and what differs is written. Changes
-that no version shows are kept in a companion (`hidden_changes`), so that what comes late finds its place.
+The versions of the batch's keys are read, planned anew, and what differs is written: plain keys at once
+(`plain_history`), the others key by key (`key_history`). Changes that no version shows are kept in a companion
+(`hidden_changes`), so that what comes late finds its place.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ducklake_core.upsert.key_history import Change, HistoryPlan, Version
 from ducklake_core.upsert.keyed_rows import KeyedRows
 from ducklake_core.upsert.known_history import KeptRows, KnownHistory, know_history
 from ducklake_core.upsert.memory import UpsertMemory
+from ducklake_core.upsert.plain_history import UNTIL_NOW
 from ducklake_core.upsert.report import UpsertReport
 from ducklake_core.upsert.rules import UpsertRules
 
@@ -98,12 +100,21 @@ class HistoryBatch:
             ended += [*changed, *(places[gone] for gone in plan.deleted)]
             versions += [*(after for _, after in plan.updated), *plan.inserted]
             row_ids += [*stored.row_ids[changed].tolist(), *[NEW_ROW] * len(plan.inserted)]
-        stored.change(ended, self._version_rows(known, versions), np.asarray(row_ids, np.int64), self._rules)
+        plain = known.plain
+        ids = [np.asarray(row_ids, np.int64), stored.row_ids[plain.ended], np.full(len(plain.begun.rows), NEW_ROW)]
+        rows = self._version_rows(known, versions)
+        stored.change([*ended, *plain.ended.tolist()], rows, np.concatenate(ids), self._rules)
 
     def _version_rows(self, known: KnownHistory, versions: Sequence[Version]) -> pa.Table:
-        rows, columns = known.rows.take(pa.array([version.row for version in versions], pa.int64())), self._columns
-        rows = rows.append_column(columns.start.name, known.ranks.take([version.start for version in versions]))
-        rows = rows.append_column(columns.end.name, known.ranks.take([version.end for version in versions]))
+        """Return versions as rows: those that are given, then plain ones that end, then plain ones that begin."""
+        plain, old, columns = known.plain, known.stored, self._columns
+        planned = np.asarray([(v.row, v.start, v.end or UNTIL_NOW) for v in versions], np.int64).reshape(-1, 3)
+        ended = np.stack([old.rows[plain.ended], old.starts[plain.ended], plain.ended_at], axis=1)
+        begun = np.stack([plain.begun.rows, plain.begun.ranks, np.full(len(plain.begun.rows), UNTIL_NOW)], axis=1)
+        places, starts, ends = np.concatenate([planned, ended, begun]).T
+        rows = known.rows.take(pa.array(places))
+        rows = rows.append_column(columns.start.name, known.ranks.take(starts))
+        rows = rows.append_column(columns.end.name, known.ranks.take(ends))
         return rows.select([c.name for c in self._pending.table.columns])
 
     def _hide(self, hidden: KeyedRows, known: KnownHistory, plans: Plans) -> None:
@@ -128,12 +139,13 @@ class HistoryBatch:
         self._writer.delete(companion, Comparison(FieldRef(column, (NOTED_AT,)), Operator.LT, limit))
 
     def _report(self, stored: KeyedRows, known: KnownHistory, plans: Plans) -> UpsertReport:
-        count, changes = self._arrived.event_count, known.changes.values()
+        count, changes, plain = self._arrived.event_count, known.changes.values(), known.plain
+        counted = int(plain.is_plain.sum()) + sum(len({change.rank for change in of_key}) for of_key in changes)
         return UpsertReport(
             events=count,
-            superseded=count - sum(len({change.rank for change in of_key}) for of_key in changes),
-            inserted=sum(len(plan.inserted) for plan in plans.values()),
-            updated=sum(len(plan.updated) for plan in plans.values()),
+            superseded=count - counted,
+            inserted=len(plain.begun.rows) + sum(len(plan.inserted) for plan in plans.values()),
+            updated=len(plain.ended) + sum(len(plan.updated) for plan in plans.values()),
             deleted=sum(len(plan.deleted) for plan in plans.values()),
             unchanged=sum(not plan.changes_versions for plan in plans.values()),
             files_opened=stored.found.files_opened,

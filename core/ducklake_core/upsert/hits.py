@@ -23,6 +23,7 @@ class Hits:
     """Rows of one part that have a key of the batch. `part` None: the transaction itself has added them.
 
     `numbers` are those of their keys, `values` what has been read of them: keys and sequence, or all columns.
+    `is_changed`: whether an event has other values, where that was compared already.
     """
 
     part: Part | None
@@ -30,13 +31,20 @@ class Hits:
     positions: np.ndarray
     row_ids: np.ndarray
     values: pa.Table
+    is_changed: np.ndarray | None = None
 
     def only(self, kept: np.ndarray) -> Hits:
         """Return some of them, by a mask."""
         if kept.all():
             return self
+        values, is_changed = self.values.filter(pa.array(kept)), self.is_changed
         return Hits(
-            self.part, self.numbers[kept], self.positions[kept], self.row_ids[kept], self.values.filter(pa.array(kept))
+            self.part,
+            self.numbers[kept],
+            self.positions[kept],
+            self.row_ids[kept],
+            values,
+            None if is_changed is None else is_changed[kept],
         )
 
 
@@ -53,6 +61,13 @@ class AllHits:
         none = np.empty(0, np.int64)
         numbers = np.concatenate([none, *(hits.numbers for hits in parts)])
         return cls(tuple(parts), numbers, np.concatenate([none, *(hits.row_ids for hits in parts)]))
+
+    def compared(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tell of which rows it is known whether an event has other values, and of which it has."""
+        both = [(hits.is_changed is not None, hits.is_changed, len(hits.numbers)) for hits in self.parts]
+        is_known = np.concatenate([np.empty(0, bool), *(np.full(count, known) for known, _, count in both)])
+        changed = (np.zeros(count, bool) if found is None else found for _, found, count in both)
+        return is_known, np.concatenate([np.empty(0, bool), *changed])
 
     def only(self, kept: np.ndarray) -> AllHits:
         """Return some of the rows, by a mask; parts without any are left out."""

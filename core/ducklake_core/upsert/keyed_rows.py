@@ -19,6 +19,7 @@ from ducklake_core.upsert.old_values import OldValues
 from ducklake_core.upsert.row_changes import RowChanges
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.search import Found, Search
+from ducklake_core.upsert.search_tasks import ReadRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +46,7 @@ class KeyedRows:
     ) -> KeyedRows:
         """Look for the rows of some keys; a key has no two rows of the same `start`."""
         columns = pending.table.columns
-        found = Search(writer, pending, keys, index, memory).run()
+        found = Search(writer, pending, keys, index, memory, afterwards=ReadRows(columns)).run()
         old = OldValues(writer.storage, columns, writer.base.snapshot_id, memory)
         values = [_no_rows(columns), *(old.read(hits, columns) for hits in found.hits)]
         row_ids = np.concatenate([np.empty(0, np.int64), *(hits.row_ids for hits in found.hits)])

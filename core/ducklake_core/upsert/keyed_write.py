@@ -26,6 +26,7 @@ from ducklake_core.upsert.old_values import OldValues
 from ducklake_core.upsert.row_changes import RowChanges
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.search import Found, Search
+from ducklake_core.upsert.search_tasks import Compare
 
 _SHOWN = 5
 
@@ -182,7 +183,14 @@ class KeyedWrite:
     # ---- finding
 
     def _search(self, read_columns: Sequence[Column]) -> Search:
-        return Search(self._writer, self._pending, self._keys, self._events.index, self._memory, tuple(read_columns))
+        index, compare = self._events.index, self._compare()
+        return Search(self._writer, self._pending, self._keys, index, self._memory, tuple(read_columns), compare)
+
+    def _compare(self) -> Compare | None:
+        """Return what tells of rows that are found whether they change; None where events say a part of a row only."""
+        events, rules = self._events, self._rules
+        says_part = rules.ignore_null_updates or events.untold is not None or bool(self._missing(events.rows))
+        return None if says_part or not events.rows.num_rows else Compare(events.rows, events.row_of)
 
     def _refuse_duplicates(self, is_duplicate: np.ndarray) -> None:
         found = np.flatnonzero(is_duplicate)

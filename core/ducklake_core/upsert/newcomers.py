@@ -1,7 +1,7 @@
 """Whether rows that others have added meanwhile have a key of an upsert. Runs on the driver, while it commits.
 
 Without this, whoever adds rows of other keys often enough would keep an upsert from ever committing. Inlined rows are
-looked at; of new data files the statistics tell that they have none of the keys, or it is not known.
+looked at, and so are few and small data files of which statistics do not tell that they have none of the keys.
 """
 
 from __future__ import annotations
@@ -15,10 +15,38 @@ from ducklake_core.catalog.file_reader import read_stats_of_files, read_touched_
 from ducklake_core.catalog.inlined_reader import read_inlined_changes
 from ducklake_core.catalog.reader import find_table_by_id
 from ducklake_core.catalog.session import Session
-from ducklake_core.model import Column, InlinedTable, SnapshotSpan, TableVersion
+from ducklake_core.errors import UnreadableFile
+from ducklake_core.files.parquet_reader import ReadRequest, iterate_data_file
+from ducklake_core.files.storage import Storage
+from ducklake_core.model import Column, DataFile, InlinedTable, Snapshot, SnapshotId, SnapshotSpan, TableVersion
 from ducklake_core.pending import LookedFor, PendingTable
 from ducklake_core.spec.changes import ChangeKind
 from ducklake_core.upsert.candidates import Candidates
+
+_FEW_FILES = 8
+_FEW_ROWS = 100_000
+
+
+@dataclass(slots=True)
+class TablesApart:
+    """Which tables of one commit have new rows since its base, and none with a key that was looked for.
+
+    What was looked at by an attempt that lost its snapshot's id to another is not looked at again.
+    """
+
+    storage: Storage
+    data_path: str
+    base: Snapshot
+    _seen: tuple[SnapshotId, frozenset[int]] | None = None  # up to a snapshot
+
+    def find(self, session: Session, head: SnapshotId, tables: Iterable[PendingTable]) -> frozenset[int]:
+        """Look at what has come up to a snapshot."""
+        start, apart = self._seen or (self.base.snapshot_id, None)
+        newcomers = Newcomers(session, self.storage, SnapshotSpan(start, head), self.base.next_file_id)
+        found = newcomers.tables_apart(tables, self.data_path)
+        found = found if apart is None else found & apart
+        self._seen = head, found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +54,7 @@ class Newcomers:
     """What some snapshots have added. `first_file_id`: every data file of theirs has this id or a later one."""
 
     session: Session
+    storage: Storage
     span: SnapshotSpan
     first_file_id: int
 
@@ -56,12 +85,29 @@ class Newcomers:
         if not touched:
             return False
         stats = read_stats_of_files(self.session, [found.file.data_file_id for found in touched])
-        columns = [_stored_as(one.keys, table.columns) for one in wanted]
-        return any(
-            keys is None or Candidates(table, keys, one.index).may_hold(t.file, stats.get(t.file.data_file_id, {}))
-            for one, keys in zip(wanted, columns, strict=True)
-            for t in touched
-        )
+        for one in wanted:
+            keys = _stored_as(one.keys, table.columns)
+            if keys is None:
+                return True
+            candidates = Candidates(table, keys, one.index)
+            files = [t.file for t in touched if candidates.may_hold(t.file, stats.get(t.file.data_file_id, {}))]
+            if not _are_few(files) or any(self._is_in(file, table, keys, one) for file in files):
+                return True
+        return False
+
+    def _is_in(self, file: DataFile, table: TableVersion, keys: Sequence[Column], wanted: LookedFor) -> bool:
+        """Look for the keys in a file, also among rows that are deleted."""
+        request = ReadRequest(tuple(keys), None, table_columns=table.columns, with_threads=False)
+        try:
+            read = iterate_data_file(self.storage, file, request)
+            return any(len(wanted.index.find([rows.column(key.name) for key in keys])[0]) for rows in read)
+        except UnreadableFile:  # it may be gone by now, and who looks again will see
+            return True
+
+
+def _are_few(files: Sequence[DataFile]) -> bool:
+    """Tell whether files are read in a moment: others wait for the commit, or take its snapshot's id."""
+    return len(files) <= _FEW_FILES and sum(file.record_count for file in files) <= _FEW_ROWS
 
 
 def _stored_as(keys: Sequence[Column], columns: Sequence[Column]) -> list[Column] | None:

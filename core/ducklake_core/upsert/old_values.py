@@ -72,6 +72,12 @@ class OldValues:
 
     def changed(self, hits: AllHits, new: pa.Table) -> np.ndarray:
         """Tell of each row whether its new version, in the same place, has another value."""
+        is_known, found = hits.compared()
+        if is_known.any():  # tasks have compared them
+            left = ~is_known
+            if left.any():
+                found[left] = self.changed(hits.only(left), new.filter(pa.array(left)))
+            return found
         names = set(new.column_names)
         given = [c for c in self.columns if c.name in names]
         found = self._certainly_changed(hits, new)

@@ -26,12 +26,12 @@ class Ranks:
         distinct = pc.unique(pa.chunked_array(arrays)).drop_null()
         return cls(distinct.take(pc.sort_indices(distinct)))
 
-    def find(self, column: pa.ChunkedArray) -> list[int]:
+    def find(self, column: pa.ChunkedArray) -> np.ndarray:
         """Return the ranks of values that are among these; a null comes before all."""
         places = pc.index_in(plain(single(column)), value_set=self.values, skip_nulls=True)
-        return [SINCE_EVER if place is None else place + 1 for place in places.to_pylist()]
+        return np.asarray(places.fill_null(SINCE_EVER - 1).to_numpy(), np.int64) + 1
 
-    def take(self, ranks: Sequence[int | None]) -> pa.Array:
-        """Return the values of some ranks; None is null, too."""
-        places = np.asarray([0 if rank is None else rank for rank in ranks], np.int64) - 1
+    def take(self, ranks: Sequence[int] | np.ndarray) -> pa.Array:
+        """Return the values of some ranks."""
+        places = np.asarray(ranks, np.int64) - 1
         return self.values.take(pa.array(places, mask=places < 0))

@@ -1,7 +1,8 @@
 """Finds the rows of a table that have a key of the batch. Runs on the driver.
 
 Files are left out by their statistics; the others are searched by `FileSearch`. Inlined rows are asked of the catalog
-by their keys. What is held grows with the batch, never with the table.
+by their keys. What is held grows with the batch, never with the table. Where much is to be read of files, and somebody
+does tasks (`SearchMemory.runner`), they search them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ducklake_core.upsert.file_search import FileSearch
 from ducklake_core.upsert.hits import NEW_ROW, Hits, hits_of, joined
 from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.memory import SearchMemory
+from ducklake_core.upsert.search_tasks import Afterwards, SearchTask, is_large
 from ducklake_core.upsert.threads import beside_each_other
 
 
@@ -52,7 +54,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Looks for the keys of an index in one table. `read_columns`: what else is wanted of every row that is found."""
+    """Looks for the keys of an index in one table. `read_columns`: what else is wanted of every row that is found.
+
+    `afterwards`: what is done with rows that tasks find, so that nobody else need read them.
+    """
 
     writer: RowWriter
     pending: PendingTable
@@ -60,6 +65,7 @@ class Search:
     index: KeyIndex
     memory: SearchMemory
     read_columns: tuple[Column, ...] = ()
+    afterwards: Afterwards | None = None
 
     def run(self) -> Found:
         """Return the rows of the keys, and note that what is written rests on them."""
@@ -118,14 +124,16 @@ class Search:
 
     def _in_files(self, files: Sequence[DataFile], columns: tuple[Column, ...]) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not searched again."""
-        known = self.memory.of((*self.keys, *columns), self.index)
+        asked = None if self.memory.runner is None else (self.pending.table.columns, self.afterwards)
+        known = self.memory.of((*self.keys, *columns), self.index, asked)
         search = self._file_search(columns, with_threads=len(files) == 1)
+        told = known | self._by_tasks(search, [f for f in files if f.path not in known])
 
         def find(file: DataFile) -> tuple[Hits | None, Hits | None]:
-            hits = known[file.path] if file.path in known else search.find(file)
+            hits = told[file.path] if file.path in told else search.find(file)
             return hits, None if hits is None else self._live(hits, file)
 
-        at_hand = [self._has_deletes_near(f) and (f.path in known or search.is_at_hand(f)) for f in files]
+        at_hand = [self._has_deletes_near(f) and (f.path in told or search.is_at_hand(f)) for f in files]
         others = iter(beside_each_other(find, [f for f, is_quick in zip(files, at_hand, strict=True) if not is_quick]))
         for file, is_quick in zip(files, at_hand, strict=True):
             hits, live = find(file) if is_quick else next(others)
@@ -133,6 +141,15 @@ class Search:
                 known[file.path] = hits
             if live is not None:
                 yield live
+
+    def _by_tasks(self, search: FileSearch, files: Sequence[DataFile]) -> dict[str, Hits | None]:
+        """Return what tasks have found in files, by their paths; in none, where there is too little to read."""
+        runner = self.memory.runner
+        away = [] if runner is None else [file for file in files if not search.is_at_hand(file)]
+        if runner is None or not is_large(away):
+            return {}
+        task = SearchTask(search, self.pending.table.columns, self.writer.base.snapshot_id, self.afterwards)
+        return {file.path: hits for file, hits in zip(away, runner(task, away), strict=True)}
 
     def _file_search(self, columns: tuple[Column, ...], *, with_threads: bool) -> FileSearch:
         request = ReadRequest(

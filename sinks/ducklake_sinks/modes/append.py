@@ -19,6 +19,7 @@ from ducklake_sinks.destination import Destination
 from ducklake_sinks.modes.mode import OnConflict
 from ducklake_sinks.options import SinkOptions
 from ducklake_sinks.part import Part, Quarantine
+from ducklake_sinks.spark_tasks import SparkRunner
 from ducklake_sinks.table_setup import TableSetup
 
 
@@ -33,6 +34,7 @@ class AppendMode:
         self._looks_for_rows = False
         self._dead_letters: list[Part] = []
         self._applied: list[tuple[str, UpsertReport]] = []
+        self._runner: SparkRunner | None = None  # of the session that the changes are of
         self._memories: dict[int, UpsertMemory] = {}  # of parts that are changes: their rows are searched for once
 
     @property
@@ -48,7 +50,9 @@ class AppendMode:
         return self._looks_for_rows
 
     def accept(self, destination: Destination) -> None:
-        self._looks_for_rows |= destination.changes is not None
+        if destination.changes is not None:
+            self._looks_for_rows = True
+            self._runner = SparkRunner(destination.frame.sparkSession)
 
     def prepare(self, core: Transaction, parts: Sequence[Part]) -> None:
         self._dead_letters.clear()
@@ -108,7 +112,7 @@ class AppendMode:
             self._keep_aside(core, part.table, bad)
         else:
             refuse_invalid_text(without_records(rows), part.table)
-        memory = self._memories.setdefault(id(part), UpsertMemory())
+        memory = self._memories.setdefault(id(part), self._new_memory())
         try:
             report = changes.apply(core, part.table, without_records(rows), self._options, memory)
         except UntoldValue as error:
@@ -117,6 +121,9 @@ class AppendMode:
             self._apply_told(core, part, rows, changes, error)
         else:
             self._applied.append((part.table, report))
+
+    def _new_memory(self) -> UpsertMemory:
+        return UpsertMemory() if self._runner is None else UpsertMemory.searched_by(self._runner)
 
     def _apply_told(
         self, core: Transaction, part: Part, rows: pa.Table, changes: ChangeRules, error: UntoldValue

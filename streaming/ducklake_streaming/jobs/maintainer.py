@@ -14,12 +14,13 @@ from ducklake_core import Lake
 from ducklake_core.errors import NoLakeFound
 from ducklake_core.maintenance.report import MaintenanceReport, Operation
 from ducklake_core.observe import Recorder
+from ducklake_core.tasks import Runner
 from ducklake_streaming.jobs.events import MaintenanceFailed, MaintenanceHeldBack, MaintenanceRecovered, OrphansFound
 from ducklake_streaming.jobs.exit_codes import line_of_error
 from ducklake_streaming.jobs.maintenance_settings import MaintenanceSettings
 from ducklake_streaming.maintenance.maintain import run_operations
 from ducklake_streaming.maintenance.pace import MaintenanceStopped, Pace
-from ducklake_streaming.maintenance.runners import PacedRunner, Runner, run_in_process
+from ducklake_streaming.maintenance.runners import PacedRunner, run_in_process
 
 FIRST_SECONDS = 60.0  # after the start, if that is sooner than `every`
 FAILURE_SECONDS, LONGEST_SECONDS = 10.0, 600.0  # the least time to the next run after a failure, and after many

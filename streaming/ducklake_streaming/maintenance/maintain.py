@@ -13,9 +13,10 @@ from ducklake_core.log_lines import one_line
 from ducklake_core.maintenance.ages import Age, option_age
 from ducklake_core.maintenance.report import MaintenanceReport, Operation, Work
 from ducklake_core.spec.names import join_table_name, split_table_name
+from ducklake_core.tasks import Runner
 from ducklake_streaming.maintenance.flush import flush_tables
 from ducklake_streaming.maintenance.request import MaintenanceRequest
-from ducklake_streaming.maintenance.runners import LARGE_BYTES, Runner, run_in_process
+from ducklake_streaming.maintenance.runners import LARGE_BYTES, run_in_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +84,8 @@ def run_operations(
 
 
 def _by_executors(spark: SparkSession, large_bytes: int) -> Runner:
-    from ducklake_streaming.maintenance.spark_runner import LargeBySpark, SparkRunner  # noqa: PLC0415 # imports Spark
+    from ducklake_sinks.spark_tasks import SparkRunner  # noqa: PLC0415 # imports Spark
+    from ducklake_streaming.maintenance.spark_runner import LargeBySpark  # noqa: PLC0415 # likewise
 
     return LargeBySpark(SparkRunner(spark), run_in_process, large_bytes)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from ducklake_core.maintenance.compaction import Runner as Runner  # noqa: PLC0414 # declared there, used with these
-from ducklake_core.maintenance.compaction import run_in_process as run_in_process  # noqa: PLC0414 # likewise
+from ducklake_core.maintenance.compaction import run_in_process as run_in_process  # noqa: PLC0414 # declared there, used with these
+from ducklake_core.tasks import Runner
 from ducklake_streaming.maintenance.pace import Pace
 
 T = TypeVar("T")
