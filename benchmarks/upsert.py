@@ -100,7 +100,7 @@ def measure_merge(place: Place, kind: str, width: int, options: argparse.Namespa
         keys = _keys(kind, options.rows, options.batch, 2 * (options.warm_up + options.rounds))
         report = lake.upsert("t", _rows(keys, width, "last"), keys="id")
     warm = median(ours[options.warm_up :]), median(theirs[options.warm_up :])
-    times = [round(seconds, 4) for seconds in (*warm, ours[0], theirs[0])]
+    times = round(warm[0], 4), round(warm[1], 4), round(ours[0], 4), round(theirs[0], 4)
     return Merge(kind, options.rows, width, len(keys), *times, report.files_opened, report.files_pruned)
 
 
