@@ -37,14 +37,11 @@ class FeedPartition(InputPartition):
     kinds: frozenset[ChangeType] | None
 
 
-class PartitionReader:
-    """What a reader of changes is on executors: it has no state, and its module imports no driver of a database."""
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a partition; there is nothing in Spark's own, which it makes when there is nothing to read."""
-        if isinstance(partition, RangePartition):
-            return partition.read()
-        return read_partition(partition) if isinstance(partition, FeedPartition) else iter(())
+def rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Read a partition; there is nothing in Spark's own, which it makes when there is nothing to read."""
+    if isinstance(partition, RangePartition):
+        return partition.read()
+    return read_partition(partition) if isinstance(partition, FeedPartition) else iter(())
 
 
 def feed_schema(columns: Sequence[Column], *, with_changes: bool) -> T.StructType:
