@@ -69,11 +69,10 @@ def spark_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield changes of some kinds as Spark demands them. `kinds` None: inserted rows, without what tells of it."""
     batches = SparkBatches.of(columns, () if kinds is None else CHANGE_COLUMNS)
-    wanted = pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
-    is_all = kinds == frozenset(ChangeType)
+    wanted = None if kinds == frozenset(ChangeType) else pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
     for record_batch in changes:
         rows = record_batch
-        if not is_all:
+        if wanted is not None:
             rows = rows.filter(pc.is_in(rows.column(len(columns)), wanted))
         if kinds is None:
             rows = rows.select(list(range(rows.num_columns - len(CHANGE_FIELDS))))
