@@ -8,10 +8,11 @@ and inserts, so that no row has more than one image before and one after.
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
+
+from ducklake_core.spec.buffers import from_integers, from_texts
 
 
 class ChangeType(IntEnum):
@@ -27,16 +28,17 @@ class ChangeType(IntEnum):
 # the same again: several rows of a table may have one.
 FIRST_LOCAL_ROW_ID = 10**18
 CHANGE_TYPES = tuple(kind.name for kind in ChangeType)
+_NAMES = from_texts(CHANGE_TYPES)
 
 
 def change_type_array(codes: np.ndarray) -> pa.Array:
     """Return the names of change types."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int8)), _names()).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(from_integers(codes.astype(np.int8)), _NAMES).cast(pa.string())
 
 
-@cache
-def _names() -> pa.Array:  # made when needed: the first value that Arrow makes of Python's imports pandas
-    return pa.array(CHANGE_TYPES, pa.string())
+def one_change_type(kind: ChangeType, count: int) -> pa.Array:
+    """Return the name of one change type, so many times."""
+    return pa.repeat(_NAMES[kind], count)
 
 
 def find_updates(snapshots: np.ndarray, row_ids: np.ndarray, is_delete: np.ndarray) -> np.ndarray:
