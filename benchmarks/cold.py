@@ -146,10 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         make_lake(url, f"{folder}/data/", options.rows)
         found = measure(url, options.reads or list(READS), options.homes.split(","), options.rounds)
     programs = measure_programs(2 * options.rounds + 1)
-    print(json.dumps({**found, "programs": programs}, indent=2) if options.json else _tables(found, programs))
+    print(json.dumps({**found, "programs": programs}, indent=2) if options.json else show(found, programs))
 
 
-def _tables(found: Mapping[str, Mapping[str, Sequence[float]]], programs: Mapping[str, float]) -> str:
+def show(found: Mapping[str, Mapping[str, Sequence[float]]], programs: Mapping[str, float]) -> str:
     lines = ["| first read | home | s | of the floor |", "|---|---|--:|--:|"]
     for home, reads in found.items():
         floor = median(reads[_FLOOR]) if _FLOOR in reads else None
