@@ -8,19 +8,20 @@ from ducklake_core.catalog.dialect import CatalogDialect
 from ducklake_core.errors import InvalidInput
 
 
-def _postgres() -> CatalogDialect:
+def postgresql() -> CatalogDialect:
     from ducklake_core.catalog.postgres.dialect import POSTGRES  # noqa: PLC0415 # its driver takes time to import
 
     return POSTGRES
 
 
-def _sqlite() -> CatalogDialect:
+def sqlite() -> CatalogDialect:
     from ducklake_core.catalog.dbapi.sqlite import SQLITE  # noqa: PLC0415 # likewise
 
     return SQLITE
 
 
-DIALECTS: dict[str, Callable[[], CatalogDialect]] = {"postgresql": _postgres, "sqlite": _sqlite}
+# By SQLAlchemy's names, which are those of the functions.
+DIALECTS: dict[str, Callable[[], CatalogDialect]] = {one.__name__: one for one in (postgresql, sqlite)}
 
 
 def dialect_named(name: str) -> CatalogDialect:
