@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-spark-feed bench-read bench-upsert bench-contention bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
+.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-spark-feed bench-cold bench-read bench-upsert bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +77,9 @@ bench-feed: $(ENVIRONMENT) ## measure change feeds: ours and the DuckDB extensio
 
 bench-spark-feed: $(ENVIRONMENT) ## measure changes read by Spark: by our own reader and by Spark's scan (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.spark_feed $(ARGS)
+
+bench-cold: $(ENVIRONMENT) ## measure the first read of a Spark session, and a command that shows its help (ARGS="--help")
+	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.cold $(ARGS)
 
 bench-read: $(ENVIRONMENT) ## measure reads of a table by Spark: ours and Spark's own scan of the same files (ARGS="--help")
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks.read $(ARGS)

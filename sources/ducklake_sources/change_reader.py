@@ -17,9 +17,10 @@ from ducklake_core.errors import InvalidInput
 from ducklake_core.feed.listing import FeedRequest
 from ducklake_core.feed.sharing import share_out
 from ducklake_core.model import SnapshotSpan
+from ducklake_sources.executor_reader import PartitionReader
 from ducklake_sources.feed_schema import check_schema, feed_columns
 from ducklake_sources.options import SourceOptions
-from ducklake_sources.partitions import FeedPartition, PartitionReader, feed_schema
+from ducklake_sources.partitions import FeedPartition, feed_schema
 from ducklake_sources.source_feed import SourceFeed, log_loss
 
 

@@ -45,6 +45,6 @@ class DuckLakeDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 # Spark's name
         """Return a reader of a stream."""
-        from ducklake_sources.dispatch import make_stream_reader  # noqa: PLC0415 # see the top
+        from ducklake_sources.stream_reader import DuckLakeStreamReader  # noqa: PLC0415 # see the top
 
-        return make_stream_reader(self.options, schema)
+        return DuckLakeStreamReader(self.options, schema)

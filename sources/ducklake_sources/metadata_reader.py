@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from ducklake_core import Lake
 from ducklake_core.metadata_tables import find_metadata, read_metadata
 from ducklake_sources.options import ALL_TABLES, SourceOptions
 from ducklake_sources.source_feed import open_lake
@@ -36,7 +37,7 @@ class MetadataReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Read everything. Runs where Spark plans."""
         table, name = self.options.table, self.options.metadata or ""
-        with open_lake(self.options) as lake:
+        with open_lake(self.options, Lake) as lake:
             rows = read_metadata(lake, name, None if table == ALL_TABLES else table)
         batches = SparkBatches.of(find_metadata(name).columns)
         sink = pa.BufferOutputStream()

@@ -37,14 +37,11 @@ class FeedPartition(InputPartition):
     kinds: frozenset[ChangeType] | None
 
 
-class PartitionReader:
-    """What a reader of changes is on executors: it has no state, and its module imports no driver of a database."""
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a partition; there is nothing in Spark's own, which it makes when there is nothing to read."""
-        if isinstance(partition, RangePartition):
-            return partition.read()
-        return read_partition(partition) if isinstance(partition, FeedPartition) else iter(())
+def rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Read a partition; there is nothing in Spark's own, which it makes when there is nothing to read."""
+    if isinstance(partition, RangePartition):
+        return partition.read()
+    return read_partition(partition) if isinstance(partition, FeedPartition) else iter(())
 
 
 def feed_schema(columns: Sequence[Column], *, with_changes: bool) -> T.StructType:
@@ -72,11 +69,10 @@ def spark_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield changes of some kinds as Spark demands them. `kinds` None: inserted rows, without what tells of it."""
     batches = SparkBatches.of(columns, () if kinds is None else CHANGE_COLUMNS)
-    wanted = pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
-    is_all = kinds == frozenset(ChangeType)
+    wanted = None if kinds == frozenset(ChangeType) else pa.array([kind.name for kind in kinds or (ChangeType.insert,)])
     for record_batch in changes:
         rows = record_batch
-        if not is_all:
+        if wanted is not None:
             rows = rows.filter(pc.is_in(rows.column(len(columns)), wanted))
         if kinds is None:
             rows = rows.select(list(range(rows.num_columns - len(CHANGE_FIELDS))))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 from pyspark.sql.datasource import InputPartition
 
+from ducklake_core.spec.buffers import from_texts
 from ducklake_sources.offsets import FeedOffset
 
 RANGE_SCHEMA = T.StructType(
@@ -32,7 +33,7 @@ class RangePartition(InputPartition):
         return cls(json.dumps(start.to_json()), json.dumps(end.to_json()))
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"_ducklake_range_start": [self.start], "_ducklake_range_end": [self.end]})
+        yield pa.RecordBatch.from_arrays([from_texts([self.start]), from_texts([self.end])], RANGE_SCHEMA.names)
 
 
 def parse_range(start: str, end: str) -> tuple[FeedOffset, FeedOffset]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import TypeVar
 
-from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput, SnapshotsExpired
 from ducklake_core.feed.task import FeedMode
+from ducklake_core.lake_reader import LakeReader
 from ducklake_core.model import SnapshotId, TableVersion
 from ducklake_core.observe import LOG_RECORDER, SnapshotsLost
 from ducklake_core.references import resolve
 from ducklake_sources.option_values import Start
 from ducklake_sources.options import SourceOptions
+
+AnyLake = TypeVar("AnyLake", bound=LakeReader)
 
 
 def log_loss(error: SnapshotsExpired) -> None:
@@ -19,9 +22,9 @@ def log_loss(error: SnapshotsExpired) -> None:
     LOG_RECORDER.record(SnapshotsLost(error.table, error.first_lost, error.last_lost))
 
 
-def open_lake(options: SourceOptions) -> Lake:
+def open_lake(options: SourceOptions, kind: type[AnyLake]) -> AnyLake:
     """Open the lake that a source reads."""
-    return Lake.open(
+    return kind.open(
         options.catalog,
         metadata_schema=options.metadata_schema,
         data_path=None if options.data_path is None else resolve(options.data_path),
@@ -36,7 +39,7 @@ class SourceFeed:
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self.lake = open_lake(options)
+        self.lake = open_lake(options, LakeReader)
         with ExitStack() as on_error:
             on_error.callback(self.lake.close)
             self.feed = self.lake.feed(options.table)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ducklake_sources.options import SourceOptions
+if TYPE_CHECKING:
+    from ducklake_sources.options import SourceOptions
 
 try:  # from Spark 4.2 on
     from pyspark.sql.streaming.datasource import (

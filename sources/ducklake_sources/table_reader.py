@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from ducklake_core import Table
 from ducklake_core.errors import CatalogForbidden, CatalogUnavailable
 from ducklake_core.model import Column
 from ducklake_core.plan.predicates import Predicate, conjunction
@@ -20,6 +19,9 @@ from ducklake_core.read.slices import Slice, read_slice
 from ducklake_sources.executor_hint import executor_hint
 from ducklake_sources.filters import to_predicate
 from ducklake_sources.spark_schema import SparkBatches
+
+if TYPE_CHECKING:
+    from ducklake_core import Table
 
 _SENT_ROWS = 16_384  # in one message to Spark, which works on it while the next one is read
 

@@ -7,6 +7,7 @@ Nothing here is needed for correctness.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ducklake_streaming.java import require_java
+from ducklake_streaming.spark_home import use_unzipped_spark
 
 PYTHON_VARIABLE = "PYSPARK_PYTHON"
 
@@ -53,6 +55,8 @@ def make_session(
     Raises InvalidInput that says what to install when Spark finds no Java that it can run on.
     """
     use_this_python()
+    if is_on_this_machine(master or (settings or {}).get("spark.master")) and runs_this_python():
+        use_unzipped_spark()
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
@@ -73,3 +77,13 @@ def use_this_python() -> None:
     that is a Python without pyarrow.
     """
     os.environ.setdefault(PYTHON_VARIABLE, sys.executable)
+
+
+def runs_this_python() -> bool:
+    """Tell whether tasks run the Python that runs us: it has PySpark, another may need Spark's zip."""
+    return os.environ.get(PYTHON_VARIABLE) == sys.executable
+
+
+def is_on_this_machine(master: str | None) -> bool:
+    """Tell whether all of a Spark runs on this machine; YARN, for one, sends the zip to executors."""
+    return master is not None and re.fullmatch(r"local(\[.*\])?", master) is not None

@@ -13,7 +13,7 @@ from ducklake_core.feed.listing import FeedRequest, InlinedLimits, list_range, l
 from ducklake_core.feed.sharing import share_out
 from ducklake_core.feed.task import CatalogChanges, ChangeTask, FeedMode
 from ducklake_core.model import SnapshotId, SnapshotSpan
-from ducklake_sources.partitions import FeedPartition, PartitionReader
+from ducklake_sources.partitions import FeedPartition, rows_of
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.feeds import Events, read
 
@@ -145,9 +145,9 @@ def test_partition_names_the_table_when_rows_have_moved_and_shows_no_address(lak
     task = next(task for task in shared(listed(lake, FeedMode.CHANGES, LIMITS)) if task.inlined)
     partition = FeedPartition(lake.storage, task, frozenset(ChangeType))
     assert catalog.url.split("://")[1] not in f"{partition!r} {task!r}"
-    assert next(PartitionReader().read(partition)).num_rows
+    assert next(rows_of(partition)).num_rows
 
     lake.flush_inlined("t")
 
     with pytest.raises(TransientError, match=r"changes of table 'main.t' after snapshot 4 up to \d+: inlined rows"):
-        list(PartitionReader().read(partition))
+        list(rows_of(partition))

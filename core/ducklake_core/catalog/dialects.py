@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from ducklake_core.catalog.dbapi.sqlite import SQLITE
+from collections.abc import Callable
+
 from ducklake_core.catalog.dialect import CatalogDialect
-from ducklake_core.catalog.postgres.dialect import POSTGRES
 from ducklake_core.errors import InvalidInput
 
-DIALECTS: dict[str, CatalogDialect] = {dialect.name: dialect for dialect in (POSTGRES, SQLITE)}
+
+def postgresql() -> CatalogDialect:
+    from ducklake_core.catalog.postgres.dialect import POSTGRES  # noqa: PLC0415 # its driver takes time to import
+
+    return POSTGRES
+
+
+def sqlite() -> CatalogDialect:
+    from ducklake_core.catalog.dbapi.sqlite import SQLITE  # noqa: PLC0415 # likewise
+
+    return SQLITE
+
+
+# By SQLAlchemy's names, which are those of the functions.
+DIALECTS: dict[str, Callable[[], CatalogDialect]] = {one.__name__: one for one in (postgresql, sqlite)}
 
 
 def dialect_named(name: str) -> CatalogDialect:
@@ -17,4 +31,4 @@ def dialect_named(name: str) -> CatalogDialect:
         *most, last = (f"'{one}'" for one in sorted(DIALECTS))
         known = f"{', '.join(most)} and {last}"
         raise InvalidInput(f"catalog database '{name}' is not supported, only {known} are", backend=name)
-    return found
+    return found()

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import Error as PsycopgError
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -101,6 +99,9 @@ def _parse(text: str) -> URL:
 
 
 def _conninfo_url(conninfo: str) -> URL:
+    from psycopg import Error as PsycopgError  # noqa: PLC0415 # the driver takes time to import, and few need it here
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 # likewise
+
     try:
         facts = {key: str(value) for key, value in conninfo_to_dict(conninfo).items()}
     except PsycopgError:

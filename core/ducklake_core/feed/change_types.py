@@ -12,6 +12,8 @@ from enum import IntEnum
 import numpy as np
 import pyarrow as pa
 
+from ducklake_core.spec.buffers import from_integers, from_texts
+
 
 class ChangeType(IntEnum):
     """The kinds of row events; their names are those of the feed."""
@@ -26,12 +28,17 @@ class ChangeType(IntEnum):
 # the same again: several rows of a table may have one.
 FIRST_LOCAL_ROW_ID = 10**18
 CHANGE_TYPES = tuple(kind.name for kind in ChangeType)
-_NAMES = pa.array(CHANGE_TYPES, pa.string())
+_NAMES = from_texts(CHANGE_TYPES)
 
 
 def change_type_array(codes: np.ndarray) -> pa.Array:
     """Return the names of change types."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int8)), _NAMES).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(from_integers(codes.astype(np.int8)), _NAMES).cast(pa.string())
+
+
+def one_change_type(kind: ChangeType, count: int) -> pa.Array:
+    """Return the name of one change type, so many times."""
+    return pa.repeat(_NAMES[kind], count)
 
 
 def find_updates(snapshots: np.ndarray, row_ids: np.ndarray, is_delete: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from ducklake_core.files.parquet_reader import (
 from ducklake_core.files.row_groups import WantedRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, SnapshotId
+from ducklake_core.spec.buffers import from_mask, integers_of
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -42,7 +43,7 @@ class Events:
     def filter(self, kept: np.ndarray) -> Events:
         if kept.all():
             return self
-        rows = self.rows.filter(pa.array(kept)) if self.rows.num_columns else self.rows
+        rows = self.rows.filter(from_mask(kept)) if self.rows.num_columns else self.rows
         return Events(rows, self.row_ids[kept], self.snapshots[kept], self.is_delete)
 
     def split(self, task: ChangeTask) -> tuple[Events | None, Events | None]:
@@ -146,7 +147,7 @@ def _request(changed: ChangedFile, task: ChangeTask, columns: tuple[Column, ...]
 
 
 def _numbers(record_batch: pa.RecordBatch, *names: str) -> list[np.ndarray]:
-    return [record_batch.column(name).to_numpy() for name in names]
+    return [integers_of(record_batch.column(name)) for name in names]
 
 
 def _wanted_rows(changed: ChangedFile, task: ChangeTask, ends: _RowEnds) -> WantedRows | None:

@@ -9,17 +9,25 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
 from ducklake_core.errors import InvalidInput
-from ducklake_core.feed.change_types import ChangeType, change_type_array, find_net_changes, find_updates
+from ducklake_core.feed.change_types import (
+    ChangeType,
+    change_type_array,
+    find_net_changes,
+    find_updates,
+    one_change_type,
+)
 from ducklake_core.feed.events import Events, events_of, read_file_events
 from ducklake_core.feed.task import ChangedFile, ChangeTask, FeedMode, InlinedPart
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column
+from ducklake_core.spec.buffers import from_integers
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import arrow_field
 
@@ -30,6 +38,7 @@ CHANGE_FIELDS = (
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
     pa.field(ROW_ID, pa.int64()),
 )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def change_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -134,16 +143,24 @@ class ChangeBatchBuilder:
         # Not `change_schema`: who leaves out what tells of the change may have a column of such a name.
         self._schema = pa.schema([*map(arrow_field, task.columns), *CHANGE_FIELDS])
         self._snapshots = np.array([snapshot for snapshot, _ in task.times], np.int64)
-        self._times = pa.array([time for _, time in task.times], pa.timestamp("us", tz="UTC"))
+        self._times = _times_array([time for _, time in task.times])
 
     def record_batch(self, events: Events, codes: np.ndarray | ChangeType) -> pa.RecordBatch:
         """Return events with what they are, each by itself or all the same."""
         count = len(events.row_ids)
-        kinds = pa.repeat(codes.name, count) if isinstance(codes, ChangeType) else change_type_array(codes)
-        extra = [kinds, pa.array(events.snapshots), self._times_of(events.snapshots), pa.array(events.row_ids)]
+        kinds = one_change_type(codes, count) if isinstance(codes, ChangeType) else change_type_array(codes)
+        numbers = from_integers(events.snapshots), from_integers(events.row_ids)
+        extra = [kinds, numbers[0], self._times_of(events.snapshots), numbers[1]]
         return pa.RecordBatch.from_arrays([*events.rows.columns, *extra], schema=self._schema)
 
     def _times_of(self, snapshots: np.ndarray) -> pa.Array:
         if snapshots.min() == snapshots.max():
             return pa.repeat(self._times[np.searchsorted(self._snapshots, snapshots[0])], len(snapshots))
-        return self._times.take(pa.array(np.searchsorted(self._snapshots, snapshots)))
+        return self._times.take(from_integers(np.searchsorted(self._snapshots, snapshots)))
+
+
+def _times_array(times: Sequence[datetime]) -> pa.Array:
+    """Return times as an array; those without a zone are in UTC."""
+    aware = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in times)
+    microseconds = [(time - _EPOCH) // timedelta(microseconds=1) for time in aware]
+    return from_integers(np.array(microseconds, np.int64)).view(pa.timestamp("us", tz="UTC"))

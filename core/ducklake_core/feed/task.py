@@ -18,6 +18,7 @@ import pyarrow as pa
 from ducklake_core.arrow_stream import from_stream, to_stream
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, SnapshotSpan
 from ducklake_core.plan.row_id_pieces import RowIdPiece, packed
+from ducklake_core.spec.buffers import integers_of
 
 # Rows, their columns called by their places, then their row ids, and the snapshots that began and ended them (0: none).
 Versions: TypeAlias = tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray]
@@ -97,7 +98,7 @@ class InlinedChanges:
     def decode(self) -> Iterator[Versions]:
         """Yield the row versions."""
         for found in from_stream(self.stream):
-            numbers = (found.column(name).to_numpy() for name in VERSION_COLUMNS)
+            numbers = (integers_of(found.column(name)) for name in VERSION_COLUMNS)
             yield found.select(list(range(found.num_columns - len(VERSION_COLUMNS)))), *numbers
 
     def without_columns(self) -> Self:

@@ -24,6 +24,7 @@ from ducklake_core.files.open_file import footer_size_in
 from ducklake_core.files.parquet_reader import decryption_of, explain
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import DataFile, DeleteFile, NewDeleteFile, ReplacedFile, SnapshotId
+from ducklake_core.spec.buffers import integers_of
 from ducklake_core.spec.paths import relative_to
 from ducklake_core.spec.types import FIELD_ID, SNAPSHOT_ID_FIELD, SNAPSHOT_ID_NAME
 
@@ -174,9 +175,9 @@ def _read_parquet(storage: Storage, delete_file: DeleteFile) -> tuple[np.ndarray
         table = parquet.read(names, use_threads=is_long) if len(schema) in (2, 3) else None
     if table is None or schema.field(1).type != pa.int64() or table.column(0).null_count:
         raise UnreadableFile("a delete file has a path, a position of type INT64 and at most one more column")
-    positions = np.asarray(table.column(0).to_numpy())
+    positions = integers_of(table.column(0))
     has_snapshots = len(schema) > 2 and schema.field(2).name == SNAPSHOT_ID_NAME
-    snapshots = np.asarray(table.column(1).to_numpy()) if has_snapshots else None
+    snapshots = integers_of(table.column(1)) if has_snapshots else None
     if (np.diff(positions) > 0).all():
         return positions, snapshots
     raise UnreadableFile("its positions do not increase")

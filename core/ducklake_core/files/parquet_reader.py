@@ -26,6 +26,7 @@ from ducklake_core.files.footer_cache import FOOTERS
 from ducklake_core.files.row_groups import WantedGroups, WantedKey, WantedRows
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, DataFile, RowSpan, SnapshotId, nodes_of
+from ducklake_core.spec.buffers import from_integers, from_mask, integers_of
 from ducklake_core.spec.memo import per_object
 from ducklake_core.spec.paths import hive_values
 from ducklake_core.spec.types import ROW_ID_FIELD, SNAPSHOT_ID_FIELD, arrow_field
@@ -123,7 +124,7 @@ def seen_rows(
     arrays = _assembled(record_batch, plan, file, request, start)
     rows = pa.RecordBatch.from_arrays(arrays, schema=plan.schema) if arrays else record_batch
     rows = with_valid_text(rows, file.path)
-    return rows if kept is None else rows.filter(pa.array(kept))
+    return rows if kept is None else rows.filter(from_mask(kept))
 
 
 def _record_batches(
@@ -279,7 +280,7 @@ def _assembled(
     if request.with_snapshot_ids:
         arrays.append(snapshot_ids_of(record_batch, plan, file))
     if request.with_positions:
-        arrays.append(pa.array(positions))
+        arrays.append(from_integers(positions))
     return arrays
 
 
@@ -289,14 +290,14 @@ def row_ids_of(rows: Rows, plan: ReadPlan, file: DataFile, positions: np.ndarray
         return rows.column(plan.row_id_name).cast(pa.int64())
     if file.row_id_start is None:
         raise UnreadableFile("it has no row ids, neither in the file nor in the catalog")
-    return pa.array(positions + file.row_id_start)
+    return from_integers(positions + file.row_id_start)
 
 
 def snapshot_ids_of(rows: Rows, plan: ReadPlan, file: DataFile) -> pa.Array | pa.ChunkedArray:
     """Return the snapshots that inserted rows as the file has them."""
     if plan.snapshot_id_name is not None:
         return rows.column(plan.snapshot_id_name).cast(pa.int64())
-    return pa.array(np.full(rows.num_rows, file.begin_snapshot, np.int64))
+    return from_integers(np.full(rows.num_rows, file.begin_snapshot, np.int64))
 
 
 def is_partial(file: DataFile, request: ReadRequest) -> bool:
@@ -317,7 +318,7 @@ def _kept(
     if is_partial(file, request):
         if plan.snapshot_id_name is None:
             raise UnreadableFile("the catalog says that it holds rows of several snapshots, but it does not say which")
-        kept = snapshot_ids_of(record_batch, plan, file).to_numpy() <= request.snapshot
+        kept = integers_of(snapshot_ids_of(record_batch, plan, file)) <= request.snapshot
     if dropped is not None and len(dropped):
         first, last = np.searchsorted(dropped, (start, start + record_batch.num_rows))
         kept = np.ones(record_batch.num_rows, bool) if kept is None else kept.copy()

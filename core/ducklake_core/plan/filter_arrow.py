@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cache, reduce
 from typing import assert_never
 
 import numpy as np
@@ -50,7 +50,7 @@ def to_arrow(predicate: Predicate) -> pc.Expression:  # noqa: C901, PLR0911 # on
             # Arrow escapes by a backslash, DuckDB by nothing.
             return pc.match_like(_ref(field), pattern.replace("\\", "\\\\"))
         case UnlessNull(field, outcome):
-            return pc.if_else(pc.field(*field.path).is_valid(), outcome, _NULL)
+            return pc.if_else(pc.field(*field.path).is_valid(), outcome, _null())
         case Constant(constant):
             return pc.scalar(pa.scalar(constant, pa.bool_()))
         case _:
@@ -80,7 +80,6 @@ def refuse_others(rows: pa.Table, predicate: Predicate | None, table: str) -> No
     )
 
 
-_NULL = pa.scalar(None, pa.bool_())
 _INDEX = "\0index"  # no column can have such a name
 
 
@@ -145,6 +144,11 @@ def _compare_fields(predicate: FieldComparison) -> pc.Expression:
             return ~_compare_fields(positive)
 
 
+@cache
+def _null() -> pa.Scalar:  # made when needed: the first value that Arrow makes of Python's imports pandas
+    return pa.scalar(None, pa.bool_())
+
+
 def _is_in(predicate: IsIn) -> pc.Expression:
     if predicate.field.is_float:  # Arrow's sets tell -0.0 from 0.0
         parts = tuple(Comparison(predicate.field, Operator.EQ, value) for value in predicate.values)
@@ -152,5 +156,5 @@ def _is_in(predicate: IsIn) -> pc.Expression:
     else:
         reference = _ref(predicate.field)
         found = reference.isin(pa.array(predicate.values, predicate.values[0].type))
-        found = pc.if_else(reference.is_valid(), found, _NULL)
-    return found | pc.scalar(_NULL) if predicate.has_null else found
+        found = pc.if_else(reference.is_valid(), found, _null())
+    return found | pc.scalar(_null()) if predicate.has_null else found

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import pyarrow as pa
 
 from ducklake_core.arrow_stream import from_stream, to_stream
-from ducklake_core.catalog.database import Database
-from ducklake_core.catalog.inlined_reader import InlinedExtent, RowIdRange, read_inlined_extents
-from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogTableMissing, TransientError
 from ducklake_core.files.delete_files import dropped_positions
 from ducklake_core.files.parquet_reader import POSITIONS, ROW_IDS, iterate_data_file
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import DataFile, InlinedTable, RowSpan
-from ducklake_core.read.inlined import read_inlined
 from ducklake_core.read.request import RowRequest
+
+if TYPE_CHECKING:
+    from ducklake_core.catalog.database import Database
+    from ducklake_core.catalog.inlined_reader import InlinedExtent, RowIdRange
+    from ducklake_core.catalog.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ def _read_file(storage: Storage, part: FileRows, request: RowRequest) -> Iterato
 
 def _read_from_catalog(part: CatalogRows, request: RowRequest) -> pa.Table:
     """Read inlined rows, if they are all still there: a flush since the plan was made has moved them to a file."""
+    from ducklake_core.catalog.inlined_reader import read_inlined_extents  # noqa: PLC0415 # who reads files needs no SQL
+    from ducklake_core.read.inlined import read_inlined  # noqa: PLC0415 # likewise
 
     def read(session: Session) -> pa.Table | None:
         [extent] = read_inlined_extents(session, [part.inlined], request.snapshot)

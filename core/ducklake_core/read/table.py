@@ -17,7 +17,8 @@ from ducklake_core.read.listing import Listing, ask_catalog, check_retained, lis
 from ducklake_core.read.request import RowRequest
 from ducklake_core.read.rows import count_rows, read_rows
 from ducklake_core.read.sharing import DEFAULT_LIMITS, SliceLimits
-from ducklake_core.read.slices import Slice, plan_slices
+from ducklake_core.read.slice_plan import plan_slices
+from ducklake_core.read.slices import Slice
 from ducklake_core.spec.types import arrow_schema
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,11 @@ import pyarrow.compute as pc
 from ducklake_core.model import Column
 from ducklake_core.spec.kinds import Kind
 
-NO_TEXT = pa.scalar(None, pa.string())
+
+@cache
+def no_text() -> pa.Scalar:
+    """Return the null of texts. Made when needed: the first value that Arrow makes of Python's imports pandas."""
+    return pa.scalar(None, pa.string())
 
 
 @lru_cache(maxsize=1024)

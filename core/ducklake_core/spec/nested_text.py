@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from ducklake_core.errors import CorruptCatalog
 from ducklake_core.model import Column
 from ducklake_core.spec.arrays import (
-    NO_TEXT,
     concatenated,
     filled,
     has_text,
     list_lengths,
     list_members,
+    no_text,
     text_scalar,
 )
 from ducklake_core.spec.kinds import NESTED, Kind
@@ -129,7 +129,7 @@ def _joined(array: pa.Array, members: pa.Array, opening: str, closing: str) -> p
 
 
 def _with_nulls_of(array: pa.Array, text: pa.Array) -> pa.Array:
-    return pc.if_else(array.is_valid(), text, NO_TEXT) if array.null_count else text
+    return pc.if_else(array.is_valid(), text, no_text()) if array.null_count else text
 
 
 # -------------------------------------------------------------------------------------------- parse

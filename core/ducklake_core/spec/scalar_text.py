@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,10 @@ import pyarrow.compute as pc
 
 from ducklake_core.errors import CorruptCatalog, UnsupportedType
 from ducklake_core.spec import temporal_text
-from ducklake_core.spec.arrays import NO_TEXT, plain, strings_of, validity_of
+from ducklake_core.spec.arrays import no_text, plain, strings_of, validity_of
 from ducklake_core.spec.kinds import DecimalParameters, decimal_parameters
 from ducklake_core.spec.types import scalar_arrow_type
 
-_NO = pa.scalar(value=False)
-_SMALLEST_PLAIN, _LARGEST_PLAIN = pa.scalar(1e-4), pa.scalar(1e10)  # beyond, Arrow writes exponents
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID_WIDTH = 36
 _UUID_DASHES = (8, 13, 18, 23)
@@ -76,12 +74,24 @@ def _float64_to_text(array: pa.Array) -> pa.Array:
         return pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
     text = array.cast(pa.string())
     size = pc.abs(array)
-    between = pc.and_(pc.greater_equal(size, _SMALLEST_PLAIN), pc.less(size, _LARGEST_PLAIN))
+    smallest, largest = _plain_range()
+    between = pc.and_(pc.greater_equal(size, smallest), pc.less(size, largest))
     usual = pc.and_(between, pc.match_substring(text, "."))  # Arrow writes 1, DuckDB 1.0
     if array.null_count == 0 and pc.all(usual).as_py():
         return text
-    unusual = pc.fill_null(pc.invert(usual), _NO)
+    unusual = pc.fill_null(pc.invert(usual), _no())
     return pc.replace_with_mask(text, unusual, pa.array(map(repr, array.filter(unusual).to_pylist()), pa.string()))
+
+
+@cache
+def _plain_range() -> tuple[pa.Scalar, pa.Scalar]:
+    """Return the smallest float that Arrow writes without an exponent, and the first that it does not."""
+    return pa.scalar(1e-4), pa.scalar(1e10)
+
+
+@cache
+def _no() -> pa.Scalar:
+    return pa.scalar(value=False)
 
 
 def _float32_to_text(array: pa.Array) -> pa.Array:
@@ -102,7 +112,7 @@ def _decimal_to_text(array: pa.Array, decimal: DecimalParameters) -> pa.Array:
         rows = pc.match_substring(text, "E")
         if pc.any(rows).as_py():
             fixed = [format(Decimal(v), "f") for v in text.filter(rows).to_pylist()]
-            text = pc.replace_with_mask(text, pc.fill_null(rows, _NO), pa.array(fixed, pa.string()))
+            text = pc.replace_with_mask(text, pc.fill_null(rows, _no()), pa.array(fixed, pa.string()))
     if decimal.scale == 0 or decimal.whole_digits:
         return text
     # DuckDB leaves out the zero before the point when the type has no digit for it.
@@ -136,7 +146,7 @@ def escape_blob(value: bytes) -> str:
 
 
 def _masked(text: pa.Array, array: pa.Array) -> pa.Array:
-    return pc.if_else(array.is_valid(), text, NO_TEXT) if array.null_count else text
+    return pc.if_else(array.is_valid(), text, no_text()) if array.null_count else text
 
 
 _TO_TEXT: Mapping[str, Callable[[pa.Array], pa.Array]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,7 +28,6 @@ from ducklake_core.spec.text import to_text
 
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_TRAILER = b"\xff\xff"
-_NOTHING = pa.scalar(b"")
 _NULL = b"\xff\xff\xff\xff"
 _NEGATIVE = np.int16(0x4000)
 
@@ -116,8 +115,13 @@ def copy_buffer(cells: Sequence[Cells]) -> bytes:
     elif len(blocks) == 1:
         body = blocks[0].data.tobytes()
     else:
-        body = pc.call_function("binary_join_element_wise", [*map(_binary_array, blocks), _NOTHING]).buffers()[2]
+        body = pc.call_function("binary_join_element_wise", [*map(_binary_array, blocks), _nothing()]).buffers()[2]
     return b"".join((_COPY_HEADER, body, _COPY_TRAILER))
+
+
+@cache
+def _nothing() -> pa.Scalar:  # made when needed: the first value that Arrow makes of Python's imports pandas
+    return pa.scalar(b"")
 
 
 def constant_bytes(piece: bytes, count: int) -> Cells:
