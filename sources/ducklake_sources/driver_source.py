@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
+from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +22,11 @@ from ducklake_sources.options import SourceOptions
 from ducklake_sources.ranges import RANGE_SCHEMA
 
 Java: TypeAlias = Any  # an object of the JVM
-_RUN = "spark.jobGroup.id"  # Spark's name for the local property that tells the run of a query
+_QUERY_ID = "sql.streaming.queryId"  # the local property in which Spark tells it to whom it asks
 
 
 class DriverSource:
-    """Answers Spark's questions of any number of runs of queries; each has a `FeedQuery` of its own."""
+    """Answers what Spark asks for any number of queries: each has a `FeedQuery` of its own, and a thread of Spark's."""
 
     class Java:
         """The interfaces that py4j makes the object one of."""
@@ -38,14 +39,17 @@ class DriverSource:
     def __init__(self, spark: SparkSession, options: SourceOptions) -> None:
         self._spark = spark
         self._options = options
-        self._runs: dict[str | None, FeedQuery] = {}
+        self._queries: dict[str | None, FeedQuery] = {}
 
     def frame(self) -> DataFrame | None:
         """Return a stream of ranges; None when this session cannot ask an object of Python, or is another Spark."""
         if not hasattr(self._spark, "_jsparkSession"):
             return None
+        gateway: Java = self._spark.sparkContext._gateway  # noqa: SLF001 # as foreachBatch does
+        if not isinstance(gateway, ClientServer):  # else no thread of ours belongs to one of Spark's: who asks?
+            return None
         try:
-            ensure_callback_server_started(self._spark.sparkContext._gateway)  # noqa: SLF001 # as foreachBatch does
+            ensure_callback_server_started(gateway)
             companion = getattr(self._streaming.runtime, "StreamingExecutionRelation$")  # of Scala
             relation = getattr(companion, "MODULE$").apply(self, self._session)
             rows = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, relation)
@@ -56,10 +60,10 @@ class DriverSource:
     @property
     def query(self) -> FeedQuery:
         """The query of the thread that asks."""
-        run = self._spark.sparkContext.getLocalProperty(_RUN)
-        if run not in self._runs:
-            self._runs[run] = FeedQuery(self._options, None)
-        return self._runs[run]
+        query_id = self._spark.sparkContext.getLocalProperty(_QUERY_ID)
+        if query_id not in self._queries:
+            self._queries[query_id] = FeedQuery(self._options, None)
+        return self._queries[query_id]
 
     # ---- what Spark asks
 
@@ -82,6 +86,7 @@ class DriverSource:
         return limits.maxFiles(options.max_versions_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 # Spark's name
+        self.stop()  # a run that failed right here was not told to stop
         self.query.end_at_head()
 
     def latestOffset(self, start: Java, limit: Java) -> Java:  # noqa: N802 # Spark's name
@@ -106,7 +111,7 @@ class DriverSource:
         self.query.commit(_parse(end))
 
     def stop(self) -> None:
-        query = self._runs.pop(self._spark.sparkContext.getLocalProperty(_RUN), None)
+        query = self._queries.pop(self._spark.sparkContext.getLocalProperty(_QUERY_ID), None)
         if query is not None:
             query.stop()
 
