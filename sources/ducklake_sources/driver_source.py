@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-from py4j.clientserver import ClientServer
-from py4j.protocol import Py4JError
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
@@ -21,7 +18,7 @@ from ducklake_sources.offsets import FeedOffset
 from ducklake_sources.options import SourceOptions
 from ducklake_sources.ranges import RANGE_SCHEMA
 
-Java: TypeAlias = Any  # an object of the JVM
+JavaObject: TypeAlias = Any  # an object of the JVM
 _QUERY_ID = "sql.streaming.queryId"  # the local property in which Spark tells it to whom it asks
 
 
@@ -45,7 +42,12 @@ class DriverSource:
         """Return a stream of ranges; None when this session cannot ask an object of Python, or is another Spark."""
         if not hasattr(self._spark, "_jsparkSession"):
             return None
-        gateway: Java = self._spark.sparkContext._gateway  # noqa: SLF001 # as foreachBatch does
+        # A client of Spark Connect may have none of these.
+        from py4j.clientserver import ClientServer  # noqa: PLC0415 # see above
+        from py4j.protocol import Py4JError  # noqa: PLC0415 # see above
+        from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415 # see above
+
+        gateway: JavaObject = self._spark.sparkContext._gateway  # noqa: SLF001 # as foreachBatch does
         if not isinstance(gateway, ClientServer):  # else no thread of ours belongs to one of Spark's: who asks?
             return None
         try:
@@ -67,16 +69,16 @@ class DriverSource:
 
     # ---- what Spark asks
 
-    def schema(self) -> Java:
+    def schema(self) -> JavaObject:
         return self._jvm.org.apache.spark.sql.types.DataType.fromJson(RANGE_SCHEMA.json())
 
-    def initialOffset(self) -> Java:  # noqa: N802 # Spark's name
+    def initialOffset(self) -> JavaObject:  # noqa: N802 # Spark's name
         return self._to_java(self.query.initial())
 
-    def deserializeOffset(self, text: str) -> Java:  # noqa: N802 # Spark's name
+    def deserializeOffset(self, text: str) -> JavaObject:  # noqa: N802 # Spark's name
         return self._to_java(FeedOffset.parse(json.loads(text)))
 
-    def getDefaultReadLimit(self) -> Java:  # noqa: N802 # Spark's name
+    def getDefaultReadLimit(self) -> JavaObject:  # noqa: N802 # Spark's name
         """Return the limit that Spark shows and hands back to us; that it is one at all is what counts."""
         limits, options = self._limits, self._options
         if options.max_rows_per_trigger is not None:
@@ -89,25 +91,25 @@ class DriverSource:
         self.stop()  # a run that failed right here was not told to stop
         self.query.end_at_head()
 
-    def latestOffset(self, start: Java, limit: Java) -> Java:  # noqa: N802 # Spark's name
+    def latestOffset(self, start: JavaObject, limit: JavaObject) -> JavaObject:  # noqa: N802 # Spark's name
         """Return the end of the next batch, or its start when there is nothing to read."""
         begin = self._begin(start)
         is_unlimited = limit.equals(self._limits.allAvailable())
         return self._to_java(self.query.latest(begin, has_limits=not is_unlimited))
 
-    def reportLatestOffset(self) -> Java:  # noqa: N802 # Spark's name
+    def reportLatestOffset(self) -> JavaObject:  # noqa: N802 # Spark's name
         """Tell progress reports where the lake is, whether or not it was read."""
         return self._to_java(self.query.newest())
 
-    def getBatch(self, start: Java, end: Java) -> Java:  # noqa: N802 # Spark's name
+    def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802 # Spark's name
         """Return the two offsets in one row; Spark has none for the start of the first batch."""
         begin = self._begin(start.get() if start.isDefined() else None)
         [found] = self.query.plan_range(begin, _parse(end))
-        row: Java = self._spark.range(1).select(F.lit(found.start), F.lit(found.end))
+        row: JavaObject = self._spark.range(1).select(F.lit(found.start), F.lit(found.end))
         rows = row._jdf.queryExecution().toRdd()  # noqa: SLF001 # there is no public way to say that it is of a stream
         return self._session.internalCreateDataFrame(rows, self.schema(), True)  # noqa: FBT003 # Java's
 
-    def commit(self, end: Java) -> None:
+    def commit(self, end: JavaObject) -> None:
         self.query.commit(_parse(end))
 
     def stop(self) -> None:
@@ -127,27 +129,27 @@ class DriverSource:
     # ---- Java's values
 
     @property
-    def _session(self) -> Java:
+    def _session(self) -> JavaObject:
         return self._spark._jsparkSession  # noqa: SLF001 # there is no public way
 
     @property
-    def _jvm(self) -> Java:
+    def _jvm(self) -> JavaObject:
         return self._spark._jvm  # noqa: SLF001 # there is no public way
 
     @property
-    def _limits(self) -> Java:
+    def _limits(self) -> JavaObject:
         return self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
 
     @property
-    def _streaming(self) -> Java:
+    def _streaming(self) -> JavaObject:
         return self._jvm.org.apache.spark.sql.execution.streaming
 
-    def _begin(self, start: Java) -> FeedOffset:
+    def _begin(self, start: JavaObject) -> FeedOffset:
         return self.query.initial() if start is None else _parse(start)
 
-    def _to_java(self, offset: FeedOffset) -> Java:
+    def _to_java(self, offset: FeedOffset) -> JavaObject:
         return self._streaming.runtime.SerializedOffset(json.dumps(offset.to_json()))
 
 
-def _parse(offset: Java) -> FeedOffset:
+def _parse(offset: JavaObject) -> FeedOffset:
     return FeedOffset.parse(json.loads(offset.json()))
