@@ -59,7 +59,7 @@ class RangeBatches:
         for start, end in ranges.collect():
             self._function(self.frame(ranges.sparkSession, start, end), batch_id)
 
-    def frame(self, spark: SparkSession, start: str, end: str) -> DataFrame:
+    def frame(self, spark: SparkSession, start: str | None, end: str) -> DataFrame:
         """Return the changes between two offsets."""
         with self._opened() as query:
             columns, task = query.range_task(*parse_range(start, end))

@@ -93,7 +93,7 @@ class DriverSource:
 
     def latestOffset(self, start: JavaObject, limit: JavaObject) -> JavaObject:  # noqa: N802 # Spark's name
         """Return the end of the next batch, or its start when there is nothing to read."""
-        begin = self._begin(start)
+        begin = self.query.initial() if start is None else _parse(start)
         is_unlimited = limit.equals(self._limits.allAvailable())
         return self._to_java(self.query.latest(begin, has_limits=not is_unlimited))
 
@@ -102,10 +102,9 @@ class DriverSource:
         return self._to_java(self.query.newest())
 
     def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802 # Spark's name
-        """Return the two offsets in one row; Spark has none for the start of the first batch."""
-        begin = self._begin(start.get() if start.isDefined() else None)
-        [found] = self.query.plan_range(begin, _parse(end))
-        row: JavaObject = self._spark.range(1).select(F.lit(found.start), F.lit(found.end))
+        """Return the two offsets in one row, no start for the first batch. Spark may ask for one that it has done."""
+        begin = F.lit(start.get().json() if start.isDefined() else None).cast("string")
+        row: JavaObject = self._spark.range(1).select(begin, F.lit(end.json()))
         rows = row._jdf.queryExecution().toRdd()  # noqa: SLF001 # there is no public way to say that it is of a stream
         return self._session.internalCreateDataFrame(rows, self.schema(), True)  # noqa: FBT003 # Java's
 
@@ -143,9 +142,6 @@ class DriverSource:
     @property
     def _streaming(self) -> JavaObject:
         return self._jvm.org.apache.spark.sql.execution.streaming
-
-    def _begin(self, start: JavaObject) -> FeedOffset:
-        return self.query.initial() if start is None else _parse(start)
 
     def _to_java(self, offset: FeedOffset) -> JavaObject:
         return self._streaming.runtime.SerializedOffset(json.dumps(offset.to_json()))

@@ -35,6 +35,6 @@ class RangePartition(InputPartition):
         yield pa.RecordBatch.from_pydict({"_ducklake_range_start": [self.start], "_ducklake_range_end": [self.end]})
 
 
-def parse_range(start: str, end: str) -> tuple[FeedOffset, FeedOffset]:
-    """Return the offsets of a row."""
-    return FeedOffset.parse(json.loads(start)), FeedOffset.parse(json.loads(end))
+def parse_range(start: str | None, end: str) -> tuple[FeedOffset | None, FeedOffset]:
+    """Return the offsets of a row. The start is None where the feed begins."""
+    return None if start is None else FeedOffset.parse(json.loads(start)), FeedOffset.parse(json.loads(end))
