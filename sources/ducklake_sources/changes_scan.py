@@ -44,6 +44,7 @@ _THREADS = 8  # that read delete files, row ids and snapshots of files
 # The driver holds some 25 bytes for each row that it marks one by one; more of them are left to our own reader.
 _MAX_MARKED_ROWS = 16_000_000
 _FEW_ROWS, _FEW_BYTES = 500_000, 32 * 2**20  # of changes, of Parquet: so much the driver itself reads
+_LARGE_BYTES, _BYTES_PER_TASK = 48 * 2**20, 16 * 2**20  # of rows that the driver has read; fewer Spark shares out well
 ALL_KINDS = frozenset(ChangeType)
 
 
@@ -107,7 +108,13 @@ def _are_few(task: ChangeTask) -> bool:
 
 
 def _local(spark: SparkSession, rows: Iterable[pa.RecordBatch], schema: T.StructType) -> DataFrame:
-    return spark.createDataFrame(pa.Table.from_batches(rows, demanded_schema(schema)), schema)
+    table = pa.Table.from_batches(rows, demanded_schema(schema))
+    frame = spark.createDataFrame(table, schema)
+    if table.nbytes < _LARGE_BYTES or not hasattr(spark, "_jsparkSession"):
+        return frame
+    # Of so many, Spark makes a task of each 10,000 rows. What a task gets travels with it, and must not be too much.
+    tasks = max(2 * spark.sparkContext.defaultParallelism, table.nbytes // _BYTES_PER_TASK + 1)
+    return frame.coalesce(tasks)
 
 
 def _fit_files(storage: Storage, task: ChangeTask) -> dict[int, tuple[ChangedFile, NativeFile]]:

@@ -258,10 +258,14 @@ class FeedQuery:
         self._checked_ends(start, end)
         return [RangePartition.of(start, end)]
 
-    def range_task(self, start: FeedOffset, end: FeedOffset) -> tuple[tuple[Column, ...], ChangeTask | None]:
-        """Return the columns that the query has which said the end, and what changed; None when nothing has."""
+    def range_task(self, start: FeedOffset | None, end: FeedOffset) -> tuple[tuple[Column, ...], ChangeTask | None]:
+        """Return the columns that the query has which said the end, and what changed; None when nothing has.
+
+        Without a start, the feed begins here.
+        """
         if end.columns_as_of != self._columns.as_of:
             self._columns = columns_as_of(self._source, end.columns_as_of)
+        start = start or self.initial()
         return self._columns.columns, self._task(start, end, *self._checked_ends(start, end))
 
     def _checked_ends(self, start: FeedOffset, end: FeedOffset) -> tuple[Snapshot, Snapshot | None]:

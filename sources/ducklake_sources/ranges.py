@@ -36,6 +36,6 @@ class RangePartition(InputPartition):
         yield pa.RecordBatch.from_arrays([from_texts([self.start]), from_texts([self.end])], RANGE_SCHEMA.names)
 
 
-def parse_range(start: str, end: str) -> tuple[FeedOffset, FeedOffset]:
-    """Return the offsets of a row."""
-    return FeedOffset.parse(json.loads(start)), FeedOffset.parse(json.loads(end))
+def parse_range(start: str | None, end: str) -> tuple[FeedOffset | None, FeedOffset]:
+    """Return the offsets of a row. The start is None where the feed begins."""
+    return None if start is None else FeedOffset.parse(json.loads(start)), FeedOffset.parse(json.loads(end))

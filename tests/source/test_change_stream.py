@@ -1,6 +1,6 @@
 """`stream_changes`: a query of ranges whose function gets the changes, the same as `readStream` tells them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from ducklake_core import Lake
 from ducklake_core.errors import InvalidInput
 from ducklake_sinks import DuckLakeSink
 from ducklake_sources import changes_scan, stream_changes
+from ducklake_sources.driver_source import DriverSource
 from ducklake_sources.feed_query import FeedQuery
 from ducklake_sources.options import parse_options
 from tests.fixtures.catalogs import Catalog
+from tests.fixtures.oracle import Oracle
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ONLY_SQLITE = pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
@@ -35,13 +37,18 @@ class Runs:
 
     def run(self, name: str = "changes", **options: str | float) -> list[list[Row]]:
         """Return the batches of one run, those without rows left out."""
+        return self.run_with(self.keep, name, **options)
+
+    def run_with(
+        self, function: Callable[[DataFrame, int], object], name: str = "changes", **options: str | float
+    ) -> list[list[Row]]:
         self.batches = []
-        writer = stream_changes(self._spark, self._catalog.url, "t", self._keep, **options)
+        writer = stream_changes(self._spark, self._catalog.url, "t", function, **options)
         query = writer.option("checkpointLocation", str(self._folder / name)).trigger(availableNow=True).start()
         query.awaitTermination()
         return [batch for batch in self.batches if batch]
 
-    def _keep(self, frame: DataFrame, batch_id: int) -> None:  # noqa: ARG002 # Spark's signature
+    def keep(self, frame: DataFrame, batch_id: int) -> None:  # noqa: ARG002 # Spark's signature
         rows = frame.drop("_commit_timestamp").collect()
         self.columns.append(frame.columns)
         self.batches.append(sorted((tuple(row) for row in rows), key=repr))
@@ -145,6 +152,76 @@ def test_range_has_the_columns_that_its_query_began_with(lake: Lake, catalog: Ca
 
     assert [column.name for column in columns] == ["i", "s"]
     assert task is not None
+
+
+def test_checkpoint_is_the_same_by_both_sources(runs: Runs, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(lake, *range(7))
+    state = runs.run(consumerId="c")
+    real = DriverSource.frame
+    monkeypatch.setattr(DriverSource, "frame", lambda _: None)  # as over Spark Connect: by the format
+    add(lake, 7)
+    by_format = runs.run(consumerId="c")
+    monkeypatch.setattr(DriverSource, "frame", real)
+    add(lake, 8)
+    by_driver = runs.run(consumerId="c")
+
+    assert [len(batch) for batch in state] == [7]
+    assert by_format == [[(7, "a", "insert", 3, 7)]]
+    assert by_driver == [[(8, "a", "insert", 4, 8)]]
+    assert [(c.name, c.snapshot_id) for c in lake.consumers()] == [("c", 4)]
+
+
+def test_batch_that_failed_comes_again_and_what_is_new_waits_for_the_next_run(runs: Runs, lake: Lake) -> None:
+    seen: list[tuple[int, list[Row]]] = []
+
+    def fail_once_and_write(frame: DataFrame, batch_id: int) -> None:
+        runs.keep(frame, batch_id)
+        seen.append((batch_id, runs.batches[-1]))
+        add(lake, 100 + len(seen))
+        if len(seen) == 1:
+            raise RuntimeError("not this time")
+
+    add(lake, 1)
+    with pytest.raises(StreamingQueryException, match="not this time"):
+        runs.run_with(fail_once_and_write, startingVersion=2)
+    runs.run_with(fail_once_and_write, startingVersion=2)
+    rest = runs.run(startingVersion=2)
+
+    assert seen == [(0, [(1, "a", "insert", 2, 0)])] * 2 + [(1, [(101, "a", "insert", 3, 1)])]
+    assert rest == [[(102, "a", "insert", 4, 2), (103, "a", "insert", 5, 3)]]
+
+
+@ONLY_SQLITE
+def test_expired_snapshots_stop_it_or_are_an_accepted_loss(
+    runs: Runs, lake: Lake, catalog: Catalog, oracle: Oracle
+) -> None:
+    add(lake, 1)
+    runs.run()
+    for number in range(2, 6):
+        add(lake, number)
+    oracle.attach(catalog.attach)
+    oracle.execute("CALL ducklake_expire_snapshots('lake', versions => [3, 4])")
+    oracle.detach()
+
+    with pytest.raises(StreamingQueryException, match=r"snapshots 3 to 4 .*failOnDataLoss=false"):
+        runs.run()
+    [rows] = runs.run(failOnDataLoss=False)
+
+    assert {4, 5} <= {row[0] for row in rows}
+
+
+@ONLY_SQLITE
+def test_queries_of_one_writer_run_at_once(spark: SparkSession, lake: Lake, catalog: Catalog, tmp_path: Path) -> None:
+    add(lake, *range(6))
+    rows: list[int] = []
+    writer = stream_changes(spark, catalog.url, "t", lambda frame, _: rows.append(frame.count()), startingVersion=2)
+    places = [str(tmp_path / name) for name in ("one", "other")]
+    queries = [writer.option("checkpointLocation", place).trigger(availableNow=True).start() for place in places]
+    for query in queries:
+        query.awaitTermination()
+
+    assert rows == [6, 6]
+    assert [query.lastProgress["sources"][0]["description"] for query in queries] == ["ducklake[t]"] * 2
 
 
 def test_sink_is_such_a_function(spark: SparkSession, lake: Lake, catalog: Catalog, tmp_path: Path) -> None:
