@@ -53,6 +53,7 @@ from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.storage_settings import StorageSettings, storage_options
 from ducklake_core.transaction import Transaction
+from ducklake_core.upsert.known_tables import KnownTables
 
 
 class Lake(DefinitionCommits, LakeAddedFiles, LakeKeyedChanges, LakeReplacements, MaintenanceCalls, Overview, Progress):
@@ -78,6 +79,7 @@ class Lake(DefinitionCommits, LakeAddedFiles, LakeKeyedChanges, LakeReplacements
         self.data_path = data_path
         self.storage = Storage.of(data_path, storage)
         self.committer = Committer(database, data_path, clock, self.recorder)
+        self.known_tables = KnownTables()
         self._definitions: Definitions | None = None
         self._purged_at: dict[str, datetime] = {}
 
