@@ -255,7 +255,7 @@ class Search:
                 gone.append(read_deletes())
         if file.data_file_id in self.pending.deleted:
             gone.append(self.pending.deleted[file.data_file_id][1])
-        return np.logical_or.reduce([are_among(positions, found) for found in gone])
+        return np.asarray(np.logical_or.reduce([are_among(positions, found) for found in gone]))
 
 
 def _hits_in(group: KeptRows, file: DataFile, places: np.ndarray, numbers: np.ndarray) -> Hits:
