@@ -104,7 +104,7 @@ class KeyedWrite:
             changed = matched.only(is_changed)
             new = rows if is_changed.all() else rows.filter(pa.array(is_changed))
             self._changes.add(self._whole(changed, new), changed.row_ids)
-        return is_changed
+        return np.asarray(is_changed)
 
     def _end(self, ended: AllHits, found: Found) -> None:
         """End rows: committed ones, and those that the transaction itself has added."""
