@@ -9,8 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-spark-feed bench-read bench-upsert bench-contention bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
-.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-spark-feed bench-cold bench-read bench-upsert bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
+.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-spark-feed bench-cold bench-read bench-upsert bench-contention bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

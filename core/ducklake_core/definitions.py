@@ -59,6 +59,14 @@ class Definitions:
             found._keep(known)
         return found
 
+    def at(self, snapshot: Snapshot) -> Definitions | None:
+        """Return the same for a later snapshot; None: a definition has changed since."""
+        if snapshot.schema_version != self.snapshot.schema_version or snapshot.snapshot_id < self.snapshot.snapshot_id:
+            return None
+        found = Definitions(self.database, self.data_path, snapshot, self.options)
+        found._keep(self)
+        return found
+
     def _keep(self, known: Definitions) -> None:
         self._found, self._schemas = known._found, known._schemas  # of the same class
         if known.options == self.options:

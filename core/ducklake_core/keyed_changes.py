@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import pyarrow as pa
 
 from ducklake_core.arrow_input import to_table
+from ducklake_core.catalog.reader import read_head
 from ducklake_core.clock import Clock
+from ducklake_core.definitions import Definitions
+from ducklake_core.errors import CommitConflict, TerminalError
 from ducklake_core.model import Column
 from ducklake_core.observe import Recorders, Upserted
 from ducklake_core.pending import PendingTable
 from ducklake_core.pending_definitions import PendingDefinitions
+from ducklake_core.plan.staged import CommitInfo, Staged
 from ducklake_core.retries import UPSERT_STOP, conflict_retries
 from ducklake_core.row_writes import RowWriter
 from ducklake_core.spec.names import fold
@@ -48,6 +52,7 @@ class LakeKeyedChanges:
     clock: Clock
     recorder: Recorders
     _purged_at: dict[str, datetime]
+    _definitions: Definitions | None
 
     def upsert(
         self,
@@ -73,15 +78,41 @@ class LakeKeyedChanges:
         return self._retry(table, lambda tx: tx.delete_keys(table, rows, keys=keys, memory=memory))
 
     def _retry(self, table: str, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
-        begun = self.clock.seconds()
-        for attempt in conflict_retries(after=lambda _: True, stop=UPSERT_STOP, recorder=self.recorder):
-            with attempt:
-                with cast("Lake", self).transaction() as tx:
-                    report = operation(tx)
-                report = replace(report, snapshot=tx.result.snapshot if tx.result else None)
-                self.recorder.record(_told(table, report, self.clock.seconds() - begun))
-                return report
-        raise AssertionError("unreachable")  # the policy re-raises
+        begun, lake = self.clock.seconds(), cast("Lake", self)
+        report = self._try_after_own(operation)
+        if report is None:
+            for attempt in conflict_retries(after=lambda _: True, stop=UPSERT_STOP, recorder=self.recorder):
+                with attempt:
+                    report = _run(lake.transaction(), operation)
+                    break
+        assert report is not None  # noqa: S101 # the policy re-raises
+        self.recorder.record(_told(table, report, self.clock.seconds() - begun))
+        return report
+
+    def _try_after_own(self, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport | None:
+        """Change rows from our own last commit on; None: it is not the head, or may not be, and nothing was done."""
+        tx = self._begin_after_own()
+        try:
+            return None if tx is None else _run(tx, operation)
+        except TerminalError:
+            cast("Lake", self).forget()  # perhaps what we remember has changed: look again
+            return None
+
+    def _begin_after_own(self) -> Transaction | None:
+        """Begin from our own last commit, which saves a round trip; None: it may well not be the head.
+
+        What rests on rows of that base is a conflict when it is not.
+        """
+        from ducklake_core.transaction import Transaction  # noqa: PLC0415 # which is one of these itself
+
+        head, known = cast("Lake", self).committer.last_head, self._definitions
+        base = None if head is None or known is None else known.at(head)
+        if base is None:
+            return None
+        self._definitions = base
+        tx = Transaction(cast("Lake", self), base, CommitInfo())
+        tx._assumes_base = True  # noqa: SLF001 # of this file
+        return tx
 
     def purges_now(self, companion: str) -> bool:
         """Tell whether old deleted keys shall be forgotten now: the first time, and once an hour."""
@@ -96,6 +127,7 @@ class TransactionKeyedChanges:
     """Changes by key in a transaction; each method returns what it will have done."""
 
     _lake: Lake
+    _assumes_base = False  # True: nobody has looked whether it is the head
     _rows: RowWriter
     _open: Callable[[], PendingDefinitions]
     _table: Callable[[str], PendingTable]
@@ -126,6 +158,18 @@ class TransactionKeyedChanges:
         wanted, rows = {fold(name) for name in rules.keys}, to_table(data)
         rows = rows.select([name for name in rows.column_names if fold(name) in wanted])
         return self._apply(self._table(table), rows, rules, memory or UpsertMemory())
+
+    def _refuse_wrong_base(self, staged: Staged) -> None:
+        """Raise CommitConflict where rows of an assumed base ask for nothing, and it is not the head.
+
+        Whatever is written is checked by its commit. That nothing is to be written, nobody else would check.
+        """
+        if not self._assumes_base or not any(t.rests_on_rows and t.writes.is_empty for t in staged.tables):
+            return
+        base, head = staged.base, self._lake.database.ask(read_head)
+        if head != base:
+            message = f"rows were looked for at snapshot {base.snapshot_id}, and {head.snapshot_id} has followed"
+            raise CommitConflict(f"{message}; look again", base=base.snapshot_id, head=head.snapshot_id)
 
     def _apply(self, pending: PendingTable, data: pa.Table, rules: UpsertRules, memory: UpsertMemory) -> UpsertReport:
         if rules.keeps_history:
@@ -198,6 +242,12 @@ class TransactionKeyedChanges:
         if not found.added and not found.files:
             tx.merge_schema(name, wanted)
         return self._table(name)
+
+
+def _run(tx: Transaction, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
+    with tx:
+        report = operation(tx)
+    return replace(report, snapshot=tx.result.snapshot if tx.result else None)
 
 
 def _told(table: str, report: UpsertReport, seconds: float) -> Upserted:

@@ -42,6 +42,7 @@ from ducklake_core.spec.options import normalize_option
 from ducklake_core.spec.quantities import parse_duration
 from ducklake_core.storage_settings import StorageSettings, storage_options
 from ducklake_core.transaction import Transaction
+from ducklake_core.upsert.known_tables import KnownTables
 
 
 class Lake(
@@ -65,6 +66,7 @@ class Lake(
     ) -> None:
         super().__init__(database, data_path, recorder, clock, storage)
         self.committer = Committer(database, data_path, clock, self.recorder)
+        self.known_tables = KnownTables()
         self._purged_at: dict[str, datetime] = {}
 
     @classmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -49,6 +49,7 @@ from ducklake_core.read.request import RowRequest
 from ducklake_core.spec.inlined import find_unstorable
 from ducklake_core.spec.options import TableOptions
 from ducklake_core.spec.types import arrow_type
+from ducklake_core.upsert.known_tables import KnownTables
 
 Change = Callable[[pa.Table], pa.Table]
 Match = Callable[[pa.Table], np.ndarray]  # the indices of rows
@@ -65,6 +66,8 @@ class RowWriter:
     database: Database
     storage: Storage
     base: Snapshot
+    known: KnownTables = field(default_factory=KnownTables)
+    learns: bool = False  # the base is of our own last commit, so that rows may be known from now on
 
     def append(
         self,

@@ -64,7 +64,8 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         self._info = info
         self._epoch = epoch
         self._pending = PendingDefinitions(base, lake.storage)
-        self._rows = RowWriter(lake.database, lake.storage, base.snapshot)
+        learns = lake.committer.last_head == base.snapshot
+        self._rows = RowWriter(lake.database, lake.storage, base.snapshot, lake.known_tables, learns)
         self._has_ended = self._has_failed = False
         self._commit: Commit | None = None
         self._apart = TablesApart(lake.storage, lake.data_path, base.snapshot)
@@ -100,6 +101,7 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
             if self._commit is None or self._commit.is_void:
                 self._remove_written()
         if self.result.snapshot is not None:
+            self._lake.known_tables.follow(self._commit.made if self._commit else None)
             self._remove_superseded(self.result.snapshot.snapshot_id)
         schema_version = None if self.result.snapshot is None else self.result.snapshot.schema_version
         if self.result.base_is_gone or schema_version not in (None, self.base.schema_version):
@@ -111,6 +113,7 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         self._refuse_missing_message()
         next_id = SnapshotId(self.base.snapshot_id + 1)
         staged = self._stage(next_id)  # files are written before any lock is taken
+        self._refuse_wrong_base(staged)
         if self._epoch is None and staged.is_empty:
             return CommitResult(None)
         self._commit = Commit(staged, self._stage, self._find_apart)

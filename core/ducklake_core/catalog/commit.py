@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ducklake_core.catalog.session import Session
 from ducklake_core.errors import CatalogUnavailable, CommitOutcomeUnknown
 from ducklake_core.model import LedgerEntry, Snapshot, SnapshotId
+from ducklake_core.plan.commit_plan import MadeCommit
 from ducklake_core.plan.staged import Staged
 
 
@@ -55,7 +56,7 @@ class Commit:
     and whose new rows since the base, up to a snapshot, are of no concern to them; None: there are none such.
     `in_doubt`: a COMMIT was sent, and it is not certain that it
     has failed. `lost_answers`: how many got none; `was_found`: one of those has made the snapshot. `ready`: the changes
-    with files that name their snapshot, by its id.
+    with files that name their snapshot, by its id. `made`: what was committed, where an answer told so.
     """
 
     staged: Staged
@@ -68,6 +69,7 @@ class Commit:
     lost_answers: int = 0
     was_found: bool = False
     ready: dict[SnapshotId, Staged] = field(default_factory=dict)
+    made: MadeCommit | None = None
 
     @property
     def is_void(self) -> bool:

@@ -40,7 +40,7 @@ from ducklake_core.observe import (
     Recorder,
     Resolution,
 )
-from ducklake_core.plan.commit_plan import CommitPlan, HeadState, plan_commit
+from ducklake_core.plan.commit_plan import CommitPlan, HeadState, MadeCommit, plan_commit
 from ducklake_core.plan.compaction import Compaction, source_of
 from ducklake_core.plan.epochs import EpochDecision, decide_epoch
 from ducklake_core.plan.rebase import (
@@ -75,6 +75,12 @@ class Committer:
         self._clock = clock
         self._recorder = recorder
         self._last: LastCommit | None = None
+
+    @property
+    def last_head(self) -> Snapshot | None:
+        """The snapshot that our last commit has made; None: another's commit may well have followed on it."""
+        last = self._last  # another thread may commit meanwhile
+        return last.head if last is not None and last.stats else None
 
     def run(self, commit: Commit) -> CommitResult:
         """Make one snapshot of the changes, or find that their epoch is committed already."""
@@ -187,6 +193,7 @@ class Committer:
         snapshot = None if plan is None else plan.snapshot
         self._write(session, commit, basis, plan, UnconfirmedCommit(snapshot, entry, now > head.snapshot_time))
         self._last = last_commit_after(plan, basis, last, staged, entry)
+        commit.made = None if plan is None else MadeCommit(head, staged, plan)
         return CommitResult(snapshot, base_is_gone=basis.head.base is None)
 
     def _write(

@@ -90,6 +90,15 @@ class CommitPlan:
         return [*self.statistics(), self.changes_row]
 
 
+@dataclass(frozen=True, slots=True)
+class MadeCommit:
+    """A commit that was made: what was staged, the plan of it, and the snapshot that it followed on."""
+
+    head: Snapshot
+    staged: Staged
+    plan: CommitPlan
+
+
 def plan_commit(staged: Staged, head: HeadState, now: datetime) -> CommitPlan:
     """Return the snapshot after `head` that holds the staged changes."""
     return _Planner(staged, head, now).plan()

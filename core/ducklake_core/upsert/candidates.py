@@ -52,10 +52,16 @@ class Candidates:
 
     def may_hold(self, file: DataFile, stats: Mapping[ColumnId, ColumnStats]) -> bool:
         """Tell whether a file may hold a row with one of the keys; `stats` are the file's, by column."""
-        return all(
-            known.may_be_in(field_facts(known.column, stats.get(known.column.column_id), self._table, file))
-            for known in self._columns
-        )
+        return self.may_be_in(self.facts(file, stats))
+
+    def facts(self, file: DataFile, stats: Mapping[ColumnId, ColumnStats]) -> tuple[FieldFacts, ...]:
+        """Return what is known of a file's values, by the columns of the keys."""
+        columns = [known.column for known in self._columns]
+        return tuple([field_facts(c, stats.get(c.column_id), self._table, file) for c in columns])
+
+    def may_be_in(self, facts: Sequence[FieldFacts]) -> bool:
+        """Tell the same of a file by its facts."""
+        return all(known.may_be_in(one) for known, one in zip(self._columns, facts, strict=True))
 
 
 def _key_column(column: Column, values: pa.Array) -> _KeyColumn:

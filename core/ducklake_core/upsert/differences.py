@@ -18,6 +18,8 @@ def differ(old: pa.Table, new: pa.Table) -> np.ndarray:
     """Tell of each row whether it has another value in some column."""
     found = np.zeros(old.num_rows, bool)
     for one, other in zip(old.columns, new.columns, strict=True):
+        if found.all():
+            break
         found |= _differ(plain(single(one)), plain(single(other)))
     return found
 

@@ -38,6 +38,13 @@ class FileSearch:
         known = self._known(file)
         return known is not None and not self._missing(known, known.kept)
 
+    def kept(self, file: DataFile) -> list[KeptRows] | None:
+        """Return what is kept of a file and may hold a key; None: more of it may."""
+        known = self._known(file)
+        if known is None or self._missing(known, known.kept):
+            return None
+        return [rows for number, rows in [*known.kept.items()] if self._may_hold(known, number)]
+
     def find(self, file: DataFile) -> Hits | None:
         """Return the rows of a file that have a key, deleted ones included, in their order."""
         known = self._known(file)

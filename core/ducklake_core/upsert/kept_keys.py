@@ -19,7 +19,7 @@ from ducklake_core.files.recent import Recent
 from ducklake_core.files.row_groups import WantedKey, bounds_of
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnId, DataFile
-from ducklake_core.spec.arrays import plain, single
+from ducklake_core.upsert.sorted_keys import integers_of
 
 _MOST_BYTES = 64 * 2**20
 _GROUP_BYTES = 500  # what is known of a row group without its rows, roughly
@@ -45,7 +45,7 @@ class KeptRows:
         positions, ids = (table.column(name).to_numpy() for name in (POSITIONS, ROW_IDS))
         follows = file.row_id_start is not None and bool((ids - file.row_id_start == positions).all())
         rows = table.drop_columns([POSITIONS, ROW_IDS])
-        ordered = _integers(rows.column(key.name))
+        ordered = integers_of(rows.column(key.name))
         places = None
         if ordered is not None and (np.diff(ordered) < 0).any():
             places = np.argsort(ordered, kind="stable").astype(np.int32)
@@ -140,9 +140,3 @@ def _row_groups(footer: pq.FileMetaData, file: DataFile, request: ReadRequest) -
     leaves = key_leaves(footer, plan_of_footer(footer, file, request), request.columns)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     return tuple(RowGroup(g.num_rows, {c.column_id: bounds_of(g, leaf) for c, leaf in leaves}) for g in groups)
-
-
-def _integers(column: pa.ChunkedArray) -> np.ndarray | None:
-    """Return a column as integers, None if it has others."""
-    array = plain(single(column))
-    return np.asarray(array.to_numpy()) if pa.types.is_integer(array.type) and not array.null_count else None

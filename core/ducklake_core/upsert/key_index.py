@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ducklake_core.spec.arrays import plain, single
+from ducklake_core.upsert.sorted_keys import WantedIntegers
 
 _MOST_BITS = 22
 
@@ -81,6 +83,14 @@ class KeyIndex:
         if self._in_order is None:
             self._in_order = pc.sort_indices(self._levels[0].values).to_numpy().astype(np.int64)
         return self._in_order
+
+    @cached_property
+    def integers(self) -> WantedIntegers | None:
+        """The keys in their order, where they are one column of integers."""
+        first = self._levels[0].values
+        if len(self._levels) > 1 or not pa.types.is_integer(first.type):
+            return None
+        return WantedIntegers.of(first.to_numpy(zero_copy_only=False))
 
     def has_same_numbers(self, other: KeyIndex) -> bool:
         """Tell whether another has the same keys, each with the same number."""
