@@ -27,9 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as directory:
         folder = (options.folder or Path(directory)).absolute()
         spark = open_session(folder)
-        results = [result for what in options.what for result in GROUPS[what](spark, folder, options)]
+        for what in options.what:
+            results = GROUPS[what](spark, folder, options)
+            shown = [as_json(results)] if options.json else [f"{one.title}:\n\n{table(one)}\n" for one in results]
+            print("\n".join(shown), flush=True)
         spark.stop()
-    print(as_json(results) if options.json else "\n\n".join(f"{one.title}:\n\n{table(one)}" for one in results))
 
 
 def measure_feed(spark: SparkSession, folder: Path, options: argparse.Namespace) -> list[Result]:

@@ -27,7 +27,7 @@ ROWS, QUICK_ROWS = 5_000_000, 50_000
 BATCH = 1_000
 KINDS = "clustered", "spread"
 _FILES = 20
-_WARM_UP = 2  # batches
+_WARM_UP = 3  # batches
 _DELTAS = {"Delta": "delta", "Delta with its feed": "delta_feed"}
 
 
