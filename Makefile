@@ -9,7 +9,7 @@ INPUT ?= rate
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-spark-feed bench-cold bench-read bench-upsert bench-contention bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
+.PHONY: help demo test kafka-jars test-s3-spark image test-image kube-tools test-kube test-under-load check bench bench-sink bench-kafka bench-latency bench-expiry bench-maintenance bench-metrics bench-feed bench-spark-feed bench-cold bench-read bench-upsert bench-contention bench-peers bench-flush test-postgres-versions bench-scaling test-cluster test-spark fuzz chaos-kafka soak mutants docs picture dashboards dashboard-pictures format lock clean
 
 help: ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ bench-upsert: $(ENVIRONMENT) ## measure upserts: ours, the DuckDB extension's ME
 
 bench-contention: $(ENVIRONMENT) ## measure upserts beside 50 appends a second to the same table (ARGS="--help")
 	@$(BIN)/python -m benchmarks.upsert_contention $(ARGS)
+
+bench-peers: $(ENVIRONMENT) ## measure reads and writes beside Delta Lake and Iceberg: ARGS="feed stream read sink upsert" (fetches 460 MB once)
+	@java_home=$$(scripts/java.sh) && python=$$(scripts/peers.sh) \
+		&& JAVA_HOME=$$java_home PYTHONPATH=core:sinks:sources:streaming:. $$python -m benchmarks.peers $(ARGS)
 
 bench-flush: $(ENVIRONMENT) ## measure flushes of inlined rows: ours and the DuckDB extension's (ARGS="--help")
 	@$(BIN)/python -m benchmarks.flush $(ARGS)

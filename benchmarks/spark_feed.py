@@ -26,7 +26,7 @@ from ducklake_core import Lake
 from ducklake_sources import native_changes, stream_changes
 from ducklake_streaming.session import make_session
 
-_UPDATED, _DELETED = 100, 500  # one of so many rows, by each commit
+UPDATED, DELETED = 100, 500  # one of so many rows, by each commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ def make_changes(url: str, data_path: str, rows: int, commits: int) -> int:
         first = lake.snapshots()[-1].snapshot_id + 1
         for number in range(commits):
             with lake.transaction() as tx:
-                tx.update(TABLE, {"t": f"of {number}"}, _one_of(_UPDATED, number, rows))
-                tx.delete(TABLE, _one_of(_DELETED, number + _UPDATED, rows))
+                tx.update(TABLE, {"t": f"of {number}"}, one_of(UPDATED, number, rows))
+                tx.delete(TABLE, one_of(DELETED, number + UPDATED, rows))
     return first
 
 
-def _one_of(many: int, number: int, rows: int) -> str:
+def one_of(many: int, number: int, rows: int) -> str:
     """Return a condition for one of so many rows, in ten blocks all over the table."""
     size, distance = rows // many // 10, rows // 10
     begins = [block * distance + number * (rows // 1500) for block in range(10)]
