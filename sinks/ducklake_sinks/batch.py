@@ -119,10 +119,8 @@ class BatchReader:
 
     def _write(self, destination: Destination, schema: FrameSchema) -> list[Part]:
         runtime, core = self.runtime, self.open_core()
-        storage, with_invalid_text = runtime.lake.storage, runtime.tables.with_invalid_text
-        batch = LargeBatch(
-            destination, schema, self.quarantine, runtime.options, storage, with_invalid_text, runtime.recorder
-        )
+        storage, tables = runtime.lake.storage, runtime.tables
+        batch = LargeBatch(destination, schema, self.quarantine, runtime.options, storage, tables, runtime.recorder)
         names = [destination.table] if destination.table is not None else self._routed_so_far(core)
         while True:
             self._prepare(core, destination, names, schema.without(COMPUTED_ROUTE))
