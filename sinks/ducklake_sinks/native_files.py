@@ -82,8 +82,7 @@ def write_natively(
     Raises UnwritableFile when the storage does not take them or is not the executors' too, and InvalidTextFound, which
     says neither where nor what: Spark knows no numbers of rows.
     """
-    name = f"ducklake-{uuid7()}/"
-    directory = layout.directory + name
+    directory = f"{layout.directory}ducklake-{uuid7()}/"
     counted = CountedRows(frame, storage)
     with WrittenFiles(storage, [directory]) as written:
         try:
@@ -91,14 +90,15 @@ def write_natively(
         except (PySparkException, Py4JError) as error:
             refuse_unwritable(storage, error)
             raise
-        files = _read_facts(storage, layout, name)
+        found = sorted(file.path for file in storage.walk(directory))
+        files = _read_facts(storage, layout, found)
         counted.refuse_unshared_rows(storage, files)
         if not files:
             written.remove()
         kept = {layout.directory + file.path for file in files}
-        for other in storage.walk(directory):  # files without rows, and checksums of Hadoop's local filesystem
-            if other.path not in kept:
-                storage.remove_quietly(other.path)
+        for path in found if files else ():  # files without rows, and checksums of Hadoop's local filesystem
+            if path not in kept:
+                storage.remove_quietly(path)
     return files
 
 
@@ -161,8 +161,7 @@ def _row_bytes(columns: Sequence[Column]) -> int:
     return sum(widths.get(leaf.type, 8) for column in columns for leaf in column.leaves())
 
 
-def _read_facts(storage: Storage, layout: FileLayout, name: str) -> tuple[NewDataFile, ...]:
-    found = sorted(file.path for file in storage.walk(layout.directory + name))
+def _read_facts(storage: Storage, layout: FileLayout, found: Sequence[str]) -> tuple[NewDataFile, ...]:
     paths = [path.removeprefix(layout.directory) for path in found if path.endswith(".parquet")]
     with ThreadPoolExecutor(_FOOTER_READERS) as readers:
         return tuple(f for f in readers.map(partial(read_file_facts, storage, layout), paths) if f.record_count)

@@ -17,7 +17,7 @@ from ducklake_core.spec.kinds import decimal_parameters
 from ducklake_core.spec.names import fold
 
 GROUP = "_ducklake_internal_partition_"
-_HEX_BYTES = 100  # of which a directory's name takes twice as many
+_HEX_BYTES = 32  # of which a name has twice as many; keys of S3 have 1024 at most, with all directories
 _DAY_SECONDS, _HOUR_SECONDS = 86_400, 3600
 
 Grouping = Callable[[SparkColumn], SparkColumn]
@@ -76,7 +76,7 @@ def _bytes(value: SparkColumn) -> SparkColumn:
     return F.when(is_short, as_hex).otherwise(as_digest)
 
 
-# A timestamp is taken in UTC, as the format does: functions of Spark that take it apart look at the session's time zone.
+# A timestamp is taken in UTC, as the format does; functions of Spark that take one apart go by the session's time zone.
 
 
 def _utc_date(value: SparkColumn) -> SparkColumn:

@@ -339,3 +339,19 @@ def test_transaction_that_fails_leaves_nothing(spark: SparkSession, catalog: Cat
     with Lake.open(catalog.url) as lake:
         assert lake.tables() == []
     check_lake(catalog, orphans=0)
+
+
+@pytest.mark.parametrize("rows", [50, 20_000], ids=["small", "large"])
+def test_first_batch_of_files_is_read_once(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, tmp_path: Path, rows: int
+) -> None:
+    frame(spark, rows).coalesce(1).write.json(str(tmp_path / "input"))
+    stream = spark.readStream.schema("id bigint, name string").json(str(tmp_path / "input"))
+    writer = stream.writeStream.foreachBatch(make_sink(inline_rows=1000)).trigger(availableNow=True)
+
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+
+    assert [progress["numInputRows"] for progress in query.recentProgress] == [rows]  # of all that Spark has run
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(rows))
