@@ -67,10 +67,9 @@ class Query:
             leaves = execution.logical().collectLeaves()
             found = [leaves.apply(index) for index in range(leaves.size())]
             streams = [leaf for leaf in found if leaf.nodeName() == _STREAM_LEAF]
-            texts = [(leaf.startOffset().toString(), leaf.endOffset().toString()) for leaf in streams]
+            return [(_parsed(leaf.startOffset()), _parsed(leaf.endOffset())) for leaf in streams]
         except Py4JError:  # see offsets
             return []
-        return [(_parse_offset(start), _parse_offset(end)) for start, end in texts]
 
     def must_be_drained(self) -> bool:
         """Tell whether some of the batch is made by Python workers, as far as can be known."""
@@ -136,10 +135,12 @@ def _offset_log(handle: Any) -> Any:  # Any: Java objects
         return None
 
 
-def _parse_offset(text: str) -> Any:  # Any: JSON of a source
-    """Parse Spark's text of one offset, such as `Some({"logOffset":3})`; None if it is not known, or no JSON."""
+def _parsed(offset: Any) -> Any:  # Any: a Java object, and JSON of a source
+    """Return an offset that Spark may know; None if it does not, or if the source says it in no JSON."""
+    if not offset.isDefined():
+        return None
     try:
-        return json.loads(text.removeprefix("Some(").removesuffix(")"))
+        return json.loads(offset.get().json())
     except ValueError:
         return None
 

@@ -9,7 +9,7 @@ from ducklake_sinks.query import Query
 from ducklake_sinks.size_guess import count_records, looks_large
 
 EXABYTES = 2**63 - 1  # what Spark says of a source that does not tell
-KAFKA = ('Some({"t":{"0":100,"1":5}})', 'Some({"t":{"0":150,"1":5,"2":9}})')
+KAFKA = ('{"t":{"0":100,"1":5}}', '{"t":{"0":150,"1":5,"2":9}}')
 
 
 def frame_of(size_bytes: int) -> Any:  # Any: as much of a frame as is asked
@@ -20,7 +20,7 @@ def frame_of(size_bytes: int) -> Any:  # Any: as much of a frame as is asked
     return SimpleNamespace(_jdf=SimpleNamespace(queryExecution=lambda: execution, schema=lambda: schema))
 
 
-def query_of(*ranges: tuple[str, str]) -> Query:
+def query_of(*ranges: tuple[str | None, str]) -> Query:
     """Return a query whose plan has a file source, and others with these offsets."""
     found = [SimpleNamespace(nodeName=lambda: "LogicalRelation"), *(_leaf(*texts) for texts in ranges)]
     leaves = SimpleNamespace(size=lambda: len(found), apply=lambda index: found[index])
@@ -28,10 +28,13 @@ def query_of(*ranges: tuple[str, str]) -> Query:
     return Query("q", "r", SimpleNamespace(lastExecution=lambda: execution))
 
 
-def _leaf(start: str, end: str) -> SimpleNamespace:
-    start_offset, end_offset = (SimpleNamespace(toString=lambda text=text: text) for text in (start, end))
+def _leaf(start: str | None, end: str) -> SimpleNamespace:
     name = "StreamingDataSourceV2ScanRelation"
-    return SimpleNamespace(nodeName=lambda: name, startOffset=lambda: start_offset, endOffset=lambda: end_offset)
+    return SimpleNamespace(nodeName=lambda: name, startOffset=lambda: _option(start), endOffset=lambda: _option(end))
+
+
+def _option(text: str | None) -> SimpleNamespace:
+    return SimpleNamespace(isDefined=lambda: text is not None, get=lambda: SimpleNamespace(json=lambda: text))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_plan_tells_whether_a_batch_is_large(size_bytes: int, few_rows: int, few
 
 @pytest.mark.parametrize(("few_rows", "expected"), [(49, True), (50, False)])
 def test_offsets_of_kafka_tell_how_many_records_a_batch_has(few_rows: int, expected: bool) -> None:  # noqa: FBT001 # of the table
-    query = query_of(("None", 'Some({"seconds":3})'), KAFKA)
+    query = query_of((None, "3"), ("no JSON", '{"seconds":3}'), KAFKA)
 
     assert looks_large(frame_of(EXABYTES), query, few_rows, 1000) is expected
 

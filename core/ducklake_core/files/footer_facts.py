@@ -47,7 +47,7 @@ def read_file_facts(storage: Storage, layout: FileLayout, path: str) -> NewDataF
 
 def _partition_values(file: pq.ParquetFile, layout: FileLayout) -> PartitionValues | None:
     """Return the values of the first row; None where there are no partitions, or no rows."""
-    if layout.partitioning is None or not file.metadata.num_rows:
+    if layout.partitioning is None or not layout.partitioning.keys or not file.metadata.num_rows:
         return None
     ids = {key.column_id for key in layout.partitioning.keys}
     columns = [column for column in layout.columns if column.column_id in ids]
