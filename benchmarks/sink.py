@@ -1,9 +1,10 @@
-"""What `DuckLakeSink` costs: `python -m benchmarks.sink small|large|many|beside`.
+"""What `DuckLakeSink` costs: `python -m benchmarks.sink small|large|partitioned|many|beside`.
 
 `small`: micro-batches of 100 rows in one query, whose batches take turns: only collected, written by the sink, or
 collected and inserted by DuckDB's extension. `large`: one batch of millions of rows, beside Spark's own
-`write.parquet`. `many`: whether the thousandth batch costs what the first did, and how many files there are. `beside`:
-what flushing does to the slowest batches, in a thread as the sink does it, and in the batch.
+`write.parquet`. `partitioned`: the same into a table of days, beside `partitionBy`. `many`: whether the thousandth
+batch costs what the first did, and how many files there are. `beside`: what flushing does to the slowest batches, in a
+thread as the sink does it, and in the batch.
 No time is asserted; README.md has some.
 """
 
@@ -98,12 +99,27 @@ def measure_small(spark: SparkSession, places: Places, rows: int, rounds: int) -
 def measure_large(spark: SparkSession, places: Places, rows: int, rounds: int) -> Mapping[str, float]:
     """Return the median rows per second of one large batch by each way."""
     frame = spark.range(0, rows, 1, 2).selectExpr(*TEN_COLUMNS)
+    return _take_turns(places, frame, rows, rounds, frame.write.parquet)
+
+
+def measure_partitioned(spark: SparkSession, places: Places, rows: int, rounds: int) -> Mapping[str, float]:
+    """Return the same of a table that is partitioned by days."""
+    frame = spark.range(0, rows, 1, 2).selectExpr(*TEN_COLUMNS)
+    with_day = frame.selectExpr("*", "CAST(ts AS DATE) AS day")
+    write = lambda path: with_day.write.partitionBy("day").parquet(path)  # noqa: E731 # used once
+    return _take_turns(places, frame, rows, rounds, write, partition_by=["date(ts)"])
+
+
+def _take_turns(
+    places: Places, frame: DataFrame, rows: int, rounds: int, write: Callable[[str], None], **options: object
+) -> Mapping[str, float]:
     seconds: defaultdict[str, list[float]] = defaultdict(list)
     by_python = patch("ducklake_sinks.large_batch.can_write_natively", return_value=False)
-    with _sink(places.make(), inline_rows=0) as (native, _), _sink(places.make(), inline_rows=0) as (python, _):
+    options = {"inline_rows": 0, **options}
+    with _sink(places.make(), **options) as (native, _), _sink(places.make(), **options) as (python, _):
         for number in range(rounds + 1):
             with tempfile.TemporaryDirectory() as directory:
-                seconds["spark"].append(_timed(lambda: frame.write.parquet(f"{directory}/out")))
+                seconds["spark"].append(_timed(lambda: write(f"{directory}/out")))
             seconds["sink, by Spark's writer"].append(_timed(lambda: native(frame, number)))  # noqa: B023 # called at once
             with by_python:
                 seconds["sink, by Arrow"].append(_timed(lambda: python(frame, number)))  # noqa: B023 # called at once
@@ -219,7 +235,8 @@ def _small(spark: SparkSession, places: Places, options: argparse.Namespace) -> 
 
 
 def _large(spark: SparkSession, places: Places, options: argparse.Namespace) -> None:
-    found = measure_large(spark, places, options.rows or 5_000_000, options.rounds or 3)
+    measure = measure_large if options.what == "large" else measure_partitioned
+    found = measure(spark, places, options.rows or 5_000_000, options.rounds or 3)
     names = [name for name in found if name != "spark"]
     _print(found, {f"{name} ÷ spark": found[name] / found["spark"] for name in names}, as_json=options.json)
 
@@ -238,6 +255,7 @@ def _beside(spark: SparkSession, places: Places, options: argparse.Namespace) ->
 MEASURES: Mapping[str, Callable[[SparkSession, Places, argparse.Namespace], None]] = {
     "small": _small,
     "large": _large,
+    "partitioned": _large,
     "many": _many,
     "beside": _beside,
 }

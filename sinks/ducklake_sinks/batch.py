@@ -42,8 +42,9 @@ class BatchReader:
     def read(self, destination: Destination) -> list[Part]:
         """Return what a frame adds to each table, and remember of what size it was, for the next batch."""
         schema = self.runtime.definitions.schema_of(destination.frame, destination.key)
-        sizes = self.runtime.tables.sizes
-        hint = SizeHint(sizes.get(destination.key, BatchSize.UNKNOWN), self.runtime.options.inline_rows)
+        sizes, options = self.runtime.tables.sizes, self.runtime.options
+        size = sizes.get(destination.key, BatchSize.UNKNOWN)
+        hint = SizeHint(size, options.inline_rows, options.inline_bytes)
         with self.stopwatch.phase("collect"):
             if destination.changes is not None:
                 return self._parts(destination, collect_changes(destination, schema), schema)
@@ -119,10 +120,8 @@ class BatchReader:
 
     def _write(self, destination: Destination, schema: FrameSchema) -> list[Part]:
         runtime, core = self.runtime, self.open_core()
-        storage, with_invalid_text = runtime.lake.storage, runtime.tables.with_invalid_text
-        batch = LargeBatch(
-            destination, schema, self.quarantine, runtime.options, storage, with_invalid_text, runtime.recorder
-        )
+        storage, tables = runtime.lake.storage, runtime.tables
+        batch = LargeBatch(destination, schema, self.quarantine, runtime.options, storage, tables, runtime.recorder)
         names = [destination.table] if destination.table is not None else self._routed_so_far(core)
         while True:
             self._prepare(core, destination, names, schema.without(COMPUTED_ROUTE))

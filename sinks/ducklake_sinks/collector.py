@@ -2,7 +2,7 @@
 
 No `count`, no `persist`. A batch that is expected to be small comes as Arrow (`toArrow`), a large one is written where
 it is; what the last batch of its kind was is what the next is expected to be. The first is tried with a limit, unless
-Python workers make it: those must be drained, or their next task waits. Runs on the driver.
+it looks large, or Python workers make it: those must be drained, or their next task waits. Runs on the driver.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ducklake_core.errors import InvalidInput
 from ducklake_sinks.destination import Destination
 from ducklake_sinks.frame_schema import FrameSchema
 from ducklake_sinks.query import Query
+from ducklake_sinks.size_guess import looks_large
 from ducklake_sinks.spark_types import from_arrow_types, to_arrow_types
 
 
@@ -32,10 +33,11 @@ class BatchSize(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SizeHint:
-    """What is expected of a batch, and how many rows are few."""
+    """What is expected of a batch, and how many rows and bytes are few."""
 
     size: BatchSize
     few_rows: int
+    few_bytes: int
 
 
 def collect_rows(destination: Destination, schema: FrameSchema, query: Query, hint: SizeHint) -> pa.Table | None:
@@ -46,6 +48,8 @@ def collect_rows(destination: Destination, schema: FrameSchema, query: Query, hi
             return None
         case BatchSize.UNKNOWN if query.must_be_drained():
             return None  # executors return few rows just as well, only later
+        case BatchSize.UNKNOWN if looks_large(frame, query, hint.few_rows, hint.few_bytes):
+            return None
         case BatchSize.UNKNOWN:
             destination.runs.append("try")
             rows = collect_all(frame.limit(hint.few_rows + 1), schema)

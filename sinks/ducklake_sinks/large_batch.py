@@ -27,6 +27,7 @@ from ducklake_sinks.destination import Destination
 from ducklake_sinks.events import InvalidTextMet, NativeWriterUnused
 from ducklake_sinks.executor_python import refuse_missing_package
 from ducklake_sinks.frame_schema import FrameSchema
+from ducklake_sinks.memory import TableMemory
 from ducklake_sinks.native_files import (
     InvalidTextFound,
     can_write_natively,
@@ -43,6 +44,7 @@ from ducklake_sinks.unwritable import refuse_unwritable
 
 _PARALLELISM_OVER_CONNECT = 8  # nobody tells
 _ROWS_AT_ONCE = 256
+_ROWS_PER_FILE = 16_384  # fewer, and our tasks are faster: Spark takes twice as long to open and close a file
 
 Written: TypeAlias = tuple[list[Part], list[str]]  # parts, or the tables that rows name and nobody has prepared
 
@@ -51,8 +53,8 @@ Written: TypeAlias = tuple[list[Part], list[str]]  # parts, or the tables that r
 class LargeBatch:
     """A frame, and all that is needed to write it.
 
-    `with_invalid_text`: the tables whose rows had texts that are no UTF-8; Spark's writer, which can only fail on them,
-    writes these no more.
+    `tables` remembers which ones Spark's writer leaves to tasks: it can only fail on texts that are no UTF-8, and takes
+    longer to open a file.
     """
 
     destination: Destination
@@ -60,7 +62,7 @@ class LargeBatch:
     quarantine: Quarantine
     options: SinkOptions
     storage: Storage
-    with_invalid_text: set[TableKey]
+    tables: TableMemory
     recorder: Recorder
 
     def write(self, core: Transaction, names: Sequence[str]) -> Written:
@@ -69,14 +71,31 @@ class LargeBatch:
         The tables, and that for dead letters, are prepared in the lake's transaction.
         """
         targets = {route_key(name): target_of(core, name) for name in names}
-        if self.destination.route is None:
-            [(key, target)] = targets.items()
-            if self._can_write_natively(key, target):
-                try:
-                    return [self._write_natively(target)], []
-                except InvalidTextFound:  # tasks of ours find its row, and refuse it by name or keep it aside
-                    self.with_invalid_text.add(key)
-                    self.recorder.record(InvalidTextMet(target.name, "tasks"))
+        if self.destination.route is not None:
+            return self._write_by_tasks(core, targets)
+        [(key, target)] = targets.items()
+        part = self._try_natively(key, target)
+        written = self._write_by_tasks(core, targets) if part is None else ([part], [])
+        self._note_files(key, [part for part in written[0] if part.table == target.name])
+        return written
+
+    def _try_natively(self, key: TableKey, target: Target) -> Part | None:
+        if not self._can_write_natively(key, target):
+            return None
+        try:
+            return self._write_natively(target)
+        except InvalidTextFound:  # tasks of ours find its row, and refuse it by name or keep it aside
+            self.tables.with_invalid_text.add(key)
+            self.recorder.record(InvalidTextMet(target.name, "tasks"))
+            return None
+
+    def _note_files(self, key: TableKey, parts: Sequence[Part]) -> None:
+        """Remember who writes the next batch: tasks, if the rows of this one were in so many partitions."""
+        files = [file for part in parts for file in part.files if file.partition_values is not None]
+        are_small = sum(file.record_count for file in files) < _ROWS_PER_FILE * len(files)
+        (self.tables.with_small_files.add if are_small else self.tables.with_small_files.discard)(key)
+
+    def _write_by_tasks(self, core: Transaction, targets: Mapping[TableKey, Target]) -> Written:
         written = self.write_by_tasks(core, targets)
         if written is None:
             written = self._with_records().write_by_tasks(core, targets)
@@ -94,9 +113,8 @@ class LargeBatch:
         if not self.storage.is_local and not takes_files_by_spark(session, self.storage):
             self.recorder.record(NativeWriterUnused(hide_password(self.storage.root)))
             return False
-        return key not in self.with_invalid_text and can_write_natively(
-            session, self.schema.spark, target.layout, self.storage
-        )
+        is_left = key in self.tables.with_invalid_text or key in self.tables.with_small_files
+        return not is_left and can_write_natively(session, self.schema.spark, target.layout, self.storage)
 
     def _write_natively(self, target: Target) -> Part:
         self.destination.runs.append("native")

@@ -71,12 +71,14 @@ class TableMemory:
     """What stays as long as the sink runs, however tables are altered.
 
     `sizes`: of the last batch, by `Destination.key`. `ids`: of tables that were in the lake while this sink runs.
-    `routed`: the names of those that rows were routed to. `with_invalid_text`: see `LargeBatch`. `unconfigured`: names
-    of tables that the sink has created, and that lack their options still.
+    `routed`: the names of those that rows were routed to. `with_invalid_text`, `with_small_files`: those that
+    `LargeBatch` leaves to tasks. `unconfigured`: names of tables that the sink has created, and that lack their options
+    still.
     """
 
     sizes: dict[str, BatchSize] = field(default_factory=dict)
     ids: dict[TableKey, TableId] = field(default_factory=dict)
     routed: dict[TableKey, str] = field(default_factory=dict)
     with_invalid_text: set[TableKey] = field(default_factory=set)
+    with_small_files: set[TableKey] = field(default_factory=set)
     unconfigured: set[str] = field(default_factory=set)

@@ -6,7 +6,7 @@ To make them takes some ten questions to the JVM for each column; they are the s
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
+from ducklake_core.files.parquet_writer import FileLayout
 from ducklake_core.model import Column
 from ducklake_core.spec.names import fold
+from ducklake_sinks.native_partitions import group_columns
 
 NO_UTF8 = "INVALID_UTF8_STRING"  # by which the failure is known: Spark's own name of it, and ours within structs
 
@@ -25,26 +27,27 @@ class NativeColumns:
     """Makes the columns of frames of one schema; remembers them until the table has others, or Spark begins anew."""
 
     def __init__(self) -> None:
-        self._made_for: tuple[Any, Sequence[Column]] | None = None  # Any: py4j's gateway to the JVM that has them
+        self._made_for: tuple[Any, FileLayout] | None = None  # Any: py4j's gateway to the JVM that has them
         self._made: list[SparkColumn] = []
 
-    def select(self, frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
-        """Return the frame in the table's order and names, with the field id of every node."""
-        made_for = frame.sparkSession.sparkContext._gateway, columns  # noqa: SLF001 # a column is an object of its JVM
+    def select(self, frame: DataFrame, layout: FileLayout) -> DataFrame:
+        """Return the frame in the table's order and names, with the field id of every node, then `group_names`."""
+        made_for = frame.sparkSession.sparkContext._gateway, layout  # noqa: SLF001 # a column is an object of its JVM
         if self._made_for != made_for:
-            self._made, self._made_for = _identified(frame.schema, columns), made_for
+            self._made, self._made_for = _made(frame.schema, layout), made_for
         return frame.select(self._made)
 
 
-def _identified(schema: T.StructType, columns: Sequence[Column]) -> list[SparkColumn]:
-    types = {fold(f.name): f for f in schema.fields}
-    picked = []
-    for column in columns:
-        source = types[fold(column.name)]
-        quoted = F.col("`{}`".format(source.name.replace("`", "``")))
-        typed = _checked(quoted, source.dataType).cast(_with_ids(source.dataType, column))
-        picked.append(typed.alias(column.name, metadata={"parquet.field.id": int(column.column_id)}))
-    return picked
+def _made(schema: T.StructType, layout: FileLayout) -> list[SparkColumn]:
+    types = {fold(f.name): f.dataType for f in schema.fields}
+    sources = {fold(f.name): F.col("`{}`".format(f.name.replace("`", "``"))) for f in schema.fields}
+    picked = [_identified(sources[fold(c.name)], types[fold(c.name)], c) for c in layout.columns]
+    return picked + group_columns(sources, layout.columns, layout.partitioning)
+
+
+def _identified(source: SparkColumn, type_: T.DataType, column: Column) -> SparkColumn:
+    typed = _checked(source, type_).cast(_with_ids(type_, column))
+    return typed.alias(column.name, metadata={"parquet.field.id": int(column.column_id)})
 
 
 def _checked(value: SparkColumn, type_: T.DataType) -> SparkColumn:

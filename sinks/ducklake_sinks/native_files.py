@@ -1,7 +1,7 @@
 """Large batches by Spark's own Parquet writer: rows never leave the JVM. Runs on the driver, classic client only.
 
-Spark can give a field id to columns and struct fields, not to elements of lists and maps, and knows nothing of our
-partitions and sort orders: `can_write_natively` says where it will do. Its job commit puts the files of those tasks
+Spark can give a field id to columns and struct fields, not to elements of lists and maps, knows only some of our
+partitions, and no sort orders: `can_write_natively` says where it will do. Its job commit puts the files of those tasks
 that succeeded, and no others, into a directory of this batch alone. On S3 that must not be done by renames, which are
 copies there: only a session that commits by S3A's committers writes so.
 """
@@ -29,6 +29,7 @@ from ducklake_core.spec.paths import hadoop_storage
 from ducklake_core.spec.types import type_text
 from ducklake_core.spec.write_options import WriteOptions
 from ducklake_sinks.native_columns import NO_UTF8, NativeColumns
+from ducklake_sinks.native_partitions import can_group, group_names
 from ducklake_sinks.shared_storage import CountedRows
 from ducklake_sinks.spark_types import lake_schema
 from ducklake_sinks.unwritable import refuse_unwritable
@@ -81,8 +82,7 @@ def write_natively(
     Raises UnwritableFile when the storage does not take them or is not the executors' too, and InvalidTextFound, which
     says neither where nor what: Spark knows no numbers of rows.
     """
-    name = f"ducklake-{uuid7()}/"
-    directory = layout.directory + name
+    directory = f"{layout.directory}ducklake-{uuid7()}/"
     counted = CountedRows(frame, storage)
     with WrittenFiles(storage, [directory]) as written:
         try:
@@ -90,14 +90,15 @@ def write_natively(
         except (PySparkException, Py4JError) as error:
             refuse_unwritable(storage, error)
             raise
-        files = _read_facts(storage, layout, name)
+        found = sorted(file.path for file in storage.walk(directory))
+        files = _read_facts(storage, layout, found)
         counted.refuse_unshared_rows(storage, files)
         if not files:
             written.remove()
-        kept = {file.path.removeprefix(name) for file in files}
-        for other in storage.files_in(directory):  # files without rows, and checksums of Hadoop's local filesystem
-            if other not in kept:
-                storage.remove_quietly(directory + other)
+        kept = {layout.directory + file.path for file in files}
+        for path in found if files else ():  # files without rows, and checksums of Hadoop's local filesystem
+            if path not in kept:
+                storage.remove_quietly(path)
     return files
 
 
@@ -110,7 +111,7 @@ def _is_plain(layout: FileLayout) -> bool:
     options, default = layout.options, WriteOptions()
     is_sorted = layout.sort_order is not None and options.sort_on_insert
     return (
-        layout.partitioning is None
+        can_group(layout.columns, layout.partitioning)
         and not is_sorted
         and options.compression in _CODECS
         and (options.compression_level, options.data_page_version) == (None, default.data_page_version)
@@ -138,7 +139,8 @@ def _write(frame: DataFrame, layout: FileLayout, directory: str, columns: Native
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
     try:
-        columns.select(frame, layout.columns).write.options(**options).parquet(_uri(directory))
+        writer = columns.select(frame, layout).write.options(**options)
+        writer.partitionBy(group_names(layout.partitioning)).parquet(_uri(directory))
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
         if NO_UTF8 in str(error):
             raise InvalidTextFound from error
@@ -159,8 +161,7 @@ def _row_bytes(columns: Sequence[Column]) -> int:
     return sum(widths.get(leaf.type, 8) for column in columns for leaf in column.leaves())
 
 
-def _read_facts(storage: Storage, layout: FileLayout, name: str) -> tuple[NewDataFile, ...]:
-    names = [name + file for file in storage.files_in(layout.directory + name) if file.endswith(".parquet")]
-    read = partial(read_file_facts, storage, layout.directory, columns=layout.columns)
+def _read_facts(storage: Storage, layout: FileLayout, found: Sequence[str]) -> tuple[NewDataFile, ...]:
+    paths = [path.removeprefix(layout.directory) for path in found if path.endswith(".parquet")]
     with ThreadPoolExecutor(_FOOTER_READERS) as readers:
-        return tuple(file for file in readers.map(read, names) if file.record_count)
+        return tuple(f for f in readers.map(partial(read_file_facts, storage, layout), paths) if f.record_count)

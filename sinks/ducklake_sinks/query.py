@@ -20,6 +20,7 @@ from ducklake_core.errors import InvalidInput
 # Operators that run Python workers: their input must be drained, or the next task waits for a worker to be abandoned.
 _PYTHON_PLAN = re.compile(r"Python|Pandas|InArrow")
 _KNOWN = re.compile(r"Some\(\[(.*)\]\)", re.DOTALL)
+_STREAM_LEAF = "StreamingDataSourceV2ScanRelation"
 _NO_OFFSET = re.compile(r"-(?=, |$)")
 _JSON = json.JSONDecoder()
 BY_HAND = "by hand"
@@ -56,6 +57,19 @@ class Query:
         except Py4JError:  # Spark's inner objects promise nothing, and only people read this
             return None
         return parse_offsets(text)
+
+    def offset_ranges(self) -> list[tuple[Any, Any]]:  # Any: JSON of the sources
+        """Return where each source of the batch begins and ends, of those whose plan tells both."""
+        execution = None if self.handle is None else self.handle.lastExecution()
+        if execution is None:
+            return []
+        try:
+            leaves = execution.logical().collectLeaves()
+            found = [leaves.apply(index) for index in range(leaves.size())]
+            streams = [leaf for leaf in found if leaf.nodeName() == _STREAM_LEAF]
+            return [(_parsed(leaf.startOffset()), _parsed(leaf.endOffset())) for leaf in streams]
+        except Py4JError:  # see offsets
+            return []
 
     def must_be_drained(self) -> bool:
         """Tell whether some of the batch is made by Python workers, as far as can be known."""
@@ -118,6 +132,16 @@ def _offset_log(handle: Any) -> Any:  # Any: Java objects
     try:
         return handle.offsetLog()
     except Py4JError:  # see Query.offsets
+        return None
+
+
+def _parsed(offset: Any) -> Any:  # Any: a Java object, and JSON of a source
+    """Return an offset that Spark may know; None if it does not, or if the source says it in no JSON."""
+    if not offset.isDefined():
+        return None
+    try:
+        return json.loads(offset.get().json())
+    except ValueError:
         return None
 
 

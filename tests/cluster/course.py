@@ -74,17 +74,17 @@ class Course:
         return self._written("native", "executor dies")
 
     def tasks(self) -> object:
-        """Tasks of ours, since the table has partitions; an executor dies in the middle of the second batch."""
-        return self._written("tasks", "executor dies", partition_by=["part"])
+        """Tasks of ours, since the table has buckets; an executor dies in the middle of the second batch."""
+        return self._written("tasks", "executor dies", partition_by=["bucket(3, part)"])
 
     def speculated_native(self) -> object:
         return self._written("speculated_native", "first attempt is slow")
 
     def speculated_tasks(self) -> object:
-        return self._written("speculated_tasks", "first attempt is slow", partition_by=["part"])
+        return self._written("speculated_tasks", "first attempt is slow", partition_by=["bucket(3, part)"])
 
     def worker_lost(self) -> object:
-        return self._written("worker_lost", "worker dies", partition_by=["part"])
+        return self._written("worker_lost", "worker dies", partition_by=["bucket(3, part)"])
 
     def routed(self) -> object:
         """Two tables and dead letters from one large batch."""
@@ -98,7 +98,7 @@ class Course:
     def upserted(self) -> object:
         """Changes by key: an executor dies in the middle of the second batch, which comes twice."""
         trouble, rows = self._trouble("upserted", "executor dies"), self.plan.rows // 10
-        changes = {"keys": ["id"], "apply_as_deletes": "part = 0", "except_columns": ["part"]}
+        changes = {"keys": ["id"], "apply_as_deletes": "part = 0", "except_columns": ["bucket(3, part)"]}
         sink = self._sink("main.upserted", mode="upsert", **changes)
         sink(self._rows(rows).selectExpr("id", "1 AS part", "text"), 0)
         changed = self._rows(rows, first=rows // 2)
@@ -133,7 +133,7 @@ class Course:
     def unshared(self) -> object:
         """Executors whose disk is their own: by both writers, nothing may be committed."""
         found = {}
-        for table, options in {"unshared_native": {}, "unshared_tasks": {"partition_by": ["part"]}}.items():
+        for table, options in {"unshared_native": {}, "unshared_tasks": {"partition_by": ["bucket(3, part)"]}}.items():
             sink = self._sink(f"main.{table}", **options)
             try:
                 sink(self._rows(self.plan.rows), 0)
@@ -145,7 +145,7 @@ class Course:
 
     def allocated(self) -> object:
         """Executors that come with work and go when there is none: between batches, all of them."""
-        sink, counts = self._sink("main.allocated", partition_by=["part"]), []
+        sink, counts = self._sink("main.allocated", partition_by=["bucket(3, part)"]), []
         for batch_id in range(3):
             sink(self._rows(self.plan.rows, first=batch_id * self.plan.rows), batch_id)
             counts.append(self._executors())

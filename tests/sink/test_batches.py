@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
 from ducklake_core import Lake
 from ducklake_core.errors import CatalogUnavailable, DuckLakeError, EpochOutOfOrder, InvalidInput, LedgerBehind
+from ducklake_sinks.query import QueryFinder
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
@@ -339,3 +340,32 @@ def test_transaction_that_fails_leaves_nothing(spark: SparkSession, catalog: Cat
     with Lake.open(catalog.url) as lake:
         assert lake.tables() == []
     check_lake(catalog, orphans=0)
+
+
+@pytest.mark.parametrize("rows", [50, 20_000], ids=["small", "large"])
+def test_first_batch_of_files_is_read_once(
+    spark: SparkSession, catalog: Catalog, make_sink: MakeSink, tmp_path: Path, rows: int
+) -> None:
+    frame(spark, rows).coalesce(1).write.json(str(tmp_path / "input"))
+    stream = spark.readStream.schema("id bigint, name string").json(str(tmp_path / "input"))
+    writer = stream.writeStream.foreachBatch(make_sink(inline_rows=1000)).trigger(availableNow=True)
+
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+
+    assert [progress["numInputRows"] for progress in query.recentProgress] == [rows]  # of all that Spark has run
+    with Lake.open(catalog.url) as lake:
+        assert ids(lake) == list(range(rows))
+
+
+def test_plan_of_a_batch_tells_where_its_source_begins_and_ends(spark: SparkSession, tmp_path: Path) -> None:
+    found: list[tuple[dict[str, int], dict[str, int]]] = []
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 7).load()
+
+    def ask(rows: DataFrame, _: int) -> None:
+        found.extend(QueryFinder().find(rows.sparkSession, None).offset_ranges())
+
+    writer = stream.selectExpr("value AS id").writeStream.foreachBatch(ask).trigger(once=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+
+    assert [(start["offset"], end["offset"]) for start, end in found] == [(0, 7)]

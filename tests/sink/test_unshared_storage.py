@@ -29,7 +29,7 @@ def test_files_of_tasks_that_the_driver_does_not_find_are_not_committed(
         return results
 
     monkeypatch.setattr(large_batch, "write_by_executors", write_elsewhere)
-    sink = make_sink(inline_rows=10, partition_by=["part"])
+    sink = make_sink(inline_rows=10, partition_by=["bucket(2, part)"])
 
     with pytest.raises(UnwritableFile, match=UNSHARED):
         sink(spark.range(0, 1000, 1, 2).selectExpr("id", "id % 2 AS part"), 0)

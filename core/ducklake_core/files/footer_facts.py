@@ -1,4 +1,4 @@
-"""The facts of a Parquet file that another writer made, from its footer alone: for files written by Spark.
+"""The facts of a Parquet file that another writer made, from its footer and first row: for files written by Spark.
 
 Runs on the driver. A bound that the footer lacks, or that tells of NaN, is unknown: that costs pruning, never a row.
 """
@@ -12,21 +12,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ducklake_core.files.open_file import footer_size
+from ducklake_core.files.open_file import FileLayout, footer_size
+from ducklake_core.files.partition_sort import PartitionValues, partition_keys
 from ducklake_core.files.statistics import bound_texts
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnStats, NewDataFile
 from ducklake_core.spec.kinds import Kind, decimal_parameters
 from ducklake_core.spec.types import scalar_arrow_type
 
+_BUFFER_BYTES = 2**16  # so that of a column no more is read than its first page
 
-def read_file_facts(storage: Storage, directory: str, path: str, columns: Sequence[Column]) -> NewDataFile:
-    """Return a file at `path` in a table's directory as what its commit needs; its leaves are those of the columns."""
-    full_path = directory + path
+
+def read_file_facts(storage: Storage, layout: FileLayout, path: str) -> NewDataFile:
+    """Return a file at `path` in a table's directory as what its commit needs.
+
+    Its leaves are those of the columns, and all of its rows are of one partition.
+    """
+    full_path = layout.directory + path
     with storage.open_input(full_path) as source:
-        footer = pq.ParquetFile(source).metadata
+        file = pq.ParquetFile(source, buffer_size=_BUFFER_BYTES)
+        footer, values = file.metadata, _partition_values(file, layout)
     size_bytes = storage.size(full_path)
-    leaves = [leaf for column in columns for leaf in column.leaves()]
+    leaves = [leaf for column in layout.columns for leaf in column.leaves()]
     return NewDataFile(
         path=path,
         path_is_relative=True,
@@ -34,7 +41,20 @@ def read_file_facts(storage: Storage, directory: str, path: str, columns: Sequen
         file_size_bytes=size_bytes,
         footer_size=footer_size(storage, full_path, size_bytes),
         column_stats=tuple(_leaf_stats(leaf, index, footer) for index, leaf in enumerate(leaves)),
+        partition_values=values,
     )
+
+
+def _partition_values(file: pq.ParquetFile, layout: FileLayout) -> PartitionValues | None:
+    """Return the values of the first row; None where there are no partitions, or no rows."""
+    if layout.partitioning is None or not layout.partitioning.keys or not file.metadata.num_rows:
+        return None
+    ids = {key.column_id for key in layout.partitioning.keys}
+    columns = [column for column in layout.columns if column.column_id in ids]
+    first = next(file.iter_batches(1, columns=[column.name for column in columns]))
+    arrays = [first.column(column.name).cast(scalar_arrow_type(column.type)) for column in columns]
+    keys = partition_keys(pa.table(arrays, [c.name for c in columns]), columns, layout.partitioning)
+    return tuple(keys.column(name)[0].as_py() for name in keys.column_names)
 
 
 def _leaf_stats(leaf: Column, index: int, footer: pq.FileMetaData) -> ColumnStats:
