@@ -42,7 +42,7 @@ def count_records(start: Any, end: Any) -> int | None:  # Any: JSON of a source
     places = [
         (begins.get((topic, partition), at), at) for topic, found in end.items() for partition, at in found.items()
     ]
-    return sum(end_at - start_at for start_at, end_at in places)
+    return sum(int(end_at - start_at) for start_at, end_at in places)
 
 
 def _is_kafka(offset: Any) -> bool:  # Any: see count_records

@@ -51,7 +51,7 @@ class DriverSource:
         if not isinstance(gateway, ClientServer):  # else no thread of ours belongs to one of Spark's: who asks?
             return None
         try:
-            ensure_callback_server_started(gateway)
+            ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call] # pyspark has no types for it
             companion = getattr(self._streaming.runtime, "StreamingExecutionRelation$")  # of Scala
             relation = getattr(companion, "MODULE$").apply(self, self._session)
             rows = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, relation)

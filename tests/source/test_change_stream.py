@@ -221,7 +221,8 @@ def test_queries_of_one_writer_run_at_once(spark: SparkSession, lake: Lake, cata
         query.awaitTermination()
 
     assert rows == [6, 6]
-    assert [query.lastProgress["sources"][0]["description"] for query in queries] == ["ducklake[t]"] * 2
+    told = [query.recentProgress[-1]["sources"][0]["description"] for query in queries]
+    assert told == ["ducklake[t]"] * 2
 
 
 def test_sink_is_such_a_function(spark: SparkSession, lake: Lake, catalog: Catalog, tmp_path: Path) -> None:
