@@ -21,6 +21,11 @@ from ducklake_core import Lake
 ROWS, QUICK_ROWS = 3_000_000, 30_000
 SHAPES = {"whole": "all rows", "deleted": "a tenth deleted"}
 _DELETED = "a < 100"
+# Delta cannot read a table with deletion vectors into `noop`, so all columns go into a hash.
+WORKS: Mapping[str, tuple[read.Columns, str]] = {
+    "all columns": (None, "max(xxhash64(*))"),
+    "sums of five": (read.SUMMED, ", ".join(f"sum({name})" for name in read.SUMMED)),
+}
 Reader: TypeAlias = Callable[[SparkSession, Path, str, read.Columns], DataFrame]
 
 
@@ -55,23 +60,18 @@ def measure(spark: SparkSession, place: Path, rows: int, rounds: int) -> list[Re
     results = []
     for shape, name in SHAPES.items():
         columns = []
-        for work, (chosen, act) in read.WORKS.items():
-            arms = {arm: partial(_run, act, reader, spark, place, shape, chosen) for arm, reader in ARMS.items()}
+        for work in WORKS:
+            arms = {arm: partial(_run, work, reader, spark, place, shape) for arm, reader in ARMS.items()}
             take_turns(arms, 1)
             columns.append(Column(work, take_turns(arms, rounds)))
         results.append(Result(f"scan of {rows:,} rows: {name}", columns, ["Spark's scan", "Delta", "Iceberg"]))
     return results
 
 
-def _run(
-    act: Callable[[DataFrame], object],
-    reader: Reader,
-    spark: SparkSession,
-    place: Path,
-    shape: str,
-    columns: read.Columns,
-) -> None:
-    act(reader(spark, place, shape, columns))
+def _run(work: str, reader: Reader, spark: SparkSession, place: Path, shape: str) -> None:
+    columns, aggregate = WORKS[work]
+    reader(spark, place, shape, columns).createOrReplaceTempView("scanned")
+    spark.sql(f"SELECT {aggregate} FROM scanned").collect()
 
 
 def _by_delta(spark: SparkSession, place: Path, shape: str, columns: read.Columns) -> DataFrame:

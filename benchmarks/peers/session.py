@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.read import SETTINGS
+from ducklake_streaming.demo.maven import PEERS as JARS
 from ducklake_streaming.demo.maven import fetch_files
 from ducklake_streaming.session import make_session
 
@@ -21,7 +22,7 @@ _EXTENSIONS = {
 
 def open_session(folder: Path, peers: Collection[str] = PEERS) -> SparkSession:
     """Make a session with two cores; partitions are few, as the data is small."""
-    jars = [str(jar) for jar in fetch_files("peers") if any(peer in jar.name for peer in peers)]
+    jars = [str(jar) for jar in fetch_files(JARS) if any(peer in jar.name for peer in peers)]
     settings = {
         **SETTINGS,
         "spark.sql.shuffle.partitions": "2",

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.peers import upsert
 from benchmarks.peers.__main__ import GROUPS, parse
 from benchmarks.peers.tables import Column, Result, rotated, table, take_turns
-from ducklake_streaming.demo.maven import read_pins
+from ducklake_streaming.demo.maven import PEERS, read_pins
 
 
 def test_speeds_are_ratios_of_medians() -> None:
@@ -62,7 +62,7 @@ def test_batches_of_updates_have_keys_of_the_table_and_each_once(kind: str) -> N
 
 
 def test_jars_of_both_peers_are_pinned() -> None:
-    names = " ".join(read_pins("peers"))
+    names = " ".join(read_pins(PEERS))
 
     assert "delta-spark_4.1_" in names
     assert "iceberg-spark-runtime-4.1_" in names

@@ -20,6 +20,7 @@ from xml.etree import ElementTree as ET
 
 KAFKA_BROKER = "kafka-broker"
 KAFKA_CONNECTOR = "kafka-connector"  # of Spark 4.2.0, which Spark 4.3.0 takes, too
+PEERS = "peers"  # Delta Lake and Iceberg for Spark 4.1, and what they need beside it; for benchmarks
 POSTGRES_SERVERS = "postgres-servers"  # of several versions, for Linux on x86-64; for tests
 S3_CONNECTOR = "s3-connector"  # of Hadoop 3.5.0, that of Spark 4.3: S3A, and of the SDK of AWS only what that uses
 S3_COMMITTER = "s3-committer"  # of Spark 4.1.1, which Spark 4.3.0 takes, too: commits to S3 without renames
