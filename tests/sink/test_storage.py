@@ -126,23 +126,19 @@ def test_native_write_without_rows_leaves_no_folder(spark: SparkSession, catalog
     check_lake(catalog, orphans=0)
 
 
-def test_native_write_whose_folder_cannot_be_tidied_leaves_none(
+def test_native_write_whose_folder_cannot_be_listed_leaves_none(
     spark: SparkSession, catalog: Catalog, make_sink: MakeSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = make_sink(inline_rows=100)
     sink(frame(spark, LARGE), 0)
-    before, list_files = folders(catalog), Storage.files_in
-    calls: list[str] = []
+    before = folders(catalog)
 
-    def list_once(self: Storage, directory: str) -> list[str]:
-        calls.append(directory)
-        if len(calls) > 1:
-            raise UnreadableFile("no listing today")
-        return list_files(self, directory)
+    def fail(_: Storage, directory: str) -> None:
+        raise UnreadableFile(f"no listing of {directory} today")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Storage, "files_in", list_once)
-        with pytest.raises(UnreadableFile, match="no listing today"):
+        patch.setattr(Storage, "walk", fail)
+        with pytest.raises(UnreadableFile, match="no listing of"):
             sink(frame(spark, LARGE), 1)
 
     assert folders(catalog) == before
