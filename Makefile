@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 ENVIRONMENT := .venv/.stamp
+CLASSES := .venv/spark-home/classes.jsa
 CATALOG ?= sqlite
 INPUT ?= rate
 # Else each Python process of Spark and of the tests compiles all that it imports again, which takes seconds.
@@ -17,7 +18,7 @@ help: ## explain the targets
 demo: $(ENVIRONMENT) ## stream into a new lake in ./demo-lake with Spark, for a minute (CATALOG=postgres, INPUT=kafka)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/ducklake-stream demo --catalog $(CATALOG) --input $(INPUT) $(ARGS)
 
-test: $(ENVIRONMENT) kafka-jars ## run every test, with real PostgreSQL, Kafka, DuckDB and Spark (ARGS="-k name" to choose)
+test: $(ENVIRONMENT) $(CLASSES) kafka-jars ## run every test, with real PostgreSQL, Kafka, DuckDB and Spark (ARGS="-k name" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --numprocesses auto $(ARGS)
 
 kafka-jars: $(ENVIRONMENT) ## fetch Kafka and a schema registry into ~/.cache, once; tests that need them are skipped without
@@ -40,7 +41,7 @@ kube-tools: ## build helm, kube-apiserver and etcd for tests into ~/.cache, once
 test-kube: $(ENVIRONMENT) kube-tools ## let Helm and a real Kubernetes API server take every manifest, and spark-submit make a driver
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home TEST_KUBE=1 $(BIN)/pytest tests/deploy $(ARGS)
 
-test-under-load: $(ENVIRONMENT) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
+test-under-load: $(ENVIRONMENT) $(CLASSES) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
 	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)
 
 check: $(ENVIRONMENT) ## check format, lint, types, import rules and run the unit tests: seconds
@@ -116,7 +117,7 @@ chaos-kafka: $(ENVIRONMENT) kafka-jars ## kill a job ten times, restart Kafka an
 soak: $(ENVIRONMENT) ## make 20,000 commits beside flushes and maintenance, and see that the lake stays as fast (ARGS="--help")
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
-mutants: $(ENVIRONMENT) ## take out one safeguard after another and see that a test notices (ARGS="sink- --jobs 2" to choose)
+mutants: $(ENVIRONMENT) $(CLASSES) ## take out one safeguard after another and see that a test notices (ARGS="sink- --jobs 2" to choose)
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.mutants.run $(ARGS)
 
 docs: $(ENVIRONMENT) ## write the tables of options in docs/ as the code has them
@@ -145,3 +146,8 @@ clean: ## remove the environment, caches, builds and the demo lake
 $(ENVIRONMENT): constraints.txt pyproject.toml scripts/environment.sh
 	@scripts/environment.sh
 	@touch $@
+
+# Not needed, but each JVM of the tests starts in half the time with it.
+$(CLASSES): $(ENVIRONMENT) tests/fixtures/spark_work.py
+	@java_home=$$(scripts/java.sh) && { JAVA_HOME=$$java_home $(BIN)/python -m tests.fixtures.quick_spark 2>/dev/null \
+		|| echo 'the tests load the classes of Spark one by one' >&2; }

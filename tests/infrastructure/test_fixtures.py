@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from ducklake_core.catalog.postgres.wire import Command, Wire
 from tests.fixtures.catalogs import Catalog, MakeCatalog
@@ -19,6 +20,7 @@ from tests.fixtures.kafka import Kafka, Record
 from tests.fixtures.oracle import Oracle, OracleError
 from tests.fixtures.postgres import PostgresDatabase, PostgresServer
 from tests.fixtures.proxy import Kinds, run_proxy
+from tests.fixtures.quick_spark import ARCHIVE
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 
@@ -51,6 +53,15 @@ def test_postgres_server_ends_when_its_test_process_is_killed() -> None:
     os.close(supervisor)
     assert ended
     assert not directory.exists()
+
+
+@pytest.mark.skipif(not ARCHIVE.exists(), reason="`make test` makes the archive of Spark's classes")
+def test_spark_loads_its_classes_from_the_archive(spark: SparkSession) -> None:
+    jvm = spark.sparkContext._jvm  # PySpark has no public way to it
+    assert jvm is not None
+    process_id = jvm.java.lang.ProcessHandle.current().pid()
+
+    assert str(ARCHIVE) in Path(f"/proc/{process_id}/maps").read_text()
 
 
 @pytest.mark.slow
