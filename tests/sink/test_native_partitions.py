@@ -26,7 +26,8 @@ KEYS = {
     "dates": ["d"],
     "times": ["tz"],
     "local_times": ["ts"],
-    "parts_of_times": ["date(tz)", "hour(tz)"],
+    "days": ["date(tz)"],
+    "hours": ["hour(tz)"],
     "parts_of_local_times": ["year(ts)", "month(ts)", "hour(ts)"],
     "parts_of_dates": ["year(d)", "s"],
 }
