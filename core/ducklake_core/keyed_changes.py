@@ -111,7 +111,7 @@ class LakeKeyedChanges:
             return None
         self._definitions = base
         tx = Transaction(cast("Lake", self), base, CommitInfo())
-        tx._assumes_base = True  # noqa: SLF001 # of this file
+        tx.assumes_base = True
         return tx
 
     def purges_now(self, companion: str) -> bool:
@@ -127,7 +127,7 @@ class TransactionKeyedChanges:
     """Changes by key in a transaction; each method returns what it will have done."""
 
     _lake: Lake
-    _assumes_base = False  # True: nobody has looked whether it is the head
+    assumes_base = False  # True: nobody has looked whether its base is the head
     _rows: RowWriter
     _open: Callable[[], PendingDefinitions]
     _table: Callable[[str], PendingTable]
@@ -164,7 +164,7 @@ class TransactionKeyedChanges:
 
         Whatever is written is checked by its commit. That nothing is to be written, nobody else would check.
         """
-        if not self._assumes_base or not any(t.rests_on_rows and t.writes.is_empty for t in staged.tables):
+        if not self.assumes_base or not any(t.rests_on_rows and t.writes.is_empty for t in staged.tables):
             return
         base, head = staged.base, self._lake.database.ask(read_head)
         if head != base:

@@ -137,7 +137,9 @@ class Lake(
         """
         if epoch is not None:
             self._ensure_ledger()
-        return Transaction(self, self.definitions(fresh=fresh), CommitInfo(author, message, extra_info), epoch)
+        tx = Transaction(self, self.definitions(fresh=fresh), CommitInfo(author, message, extra_info), epoch)
+        tx.assumes_base = not fresh
+        return tx
 
     def append(self, table: str, data: Any, *, fill_missing: bool = False) -> Snapshot | None:  # Any: see Transaction
         """Add rows in one snapshot, inlined or as Parquet by the effective limit; None when there are no rows."""

@@ -194,7 +194,8 @@ class ResultsTooLarge(Exception):
 def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]:
     """Run the writer on every partition and return what each task did."""
     try:
-        messages = to_arrow_types(frame, frame.schema).mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
+        rows = _with_plain_names(to_arrow_types(frame, frame.schema))
+        messages = rows.mapInArrow(writer, MESSAGE_SCHEMA).toArrow()
     except (PySparkException, Py4JError) as error:  # the second where Spark wraps the first in a wait
         if is_too_large(error):
             raise ResultsTooLarge from error
@@ -202,6 +203,13 @@ def write_by_executors(frame: DataFrame, writer: TaskWriter) -> list[TaskResult]
         refuse_unwritable(writer.storage, error)
         raise
     return [pickle.loads(message) for message in messages.column(0).to_pylist()]  # noqa: S301 # our own tasks wrote it
+
+
+def _with_plain_names(frame: DataFrame) -> DataFrame:
+    """Return a frame that `mapInArrow` takes: it asks for columns by names in which a dot or a backtick means more."""
+    if not any(mark in name for name in frame.columns for mark in ".`"):
+        return frame
+    return frame.toDF(*(f"column_{number}" for number in range(len(frame.columns))))
 
 
 def _read_up_to(size_bytes: int, storage: Storage, layout: FileLayout, files: Sequence[NewDataFile]) -> pa.Table | None:

@@ -47,6 +47,9 @@ PROTOCOL_SETTING, S3_PROTOCOL = (
     "spark.sql.sources.commitProtocolClass",
     "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
 )
+# Before 4.3 Spark writes INT96, which has no time zone: DuckDB takes such times for those of its own session's zone. No
+# option of a write changes that. It stays set, as batches of one session may be written at once.
+_TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 _GUESSED_TEXT_BYTES = 32
 _FOOTER_READERS = 8
 
@@ -83,7 +86,7 @@ def write_natively(
     says neither where nor what: Spark knows no numbers of rows.
     """
     directory = f"{layout.directory}ducklake-{uuid7()}/"
-    counted = CountedRows(frame, storage)
+    counted = CountedRows(frame)
     with WrittenFiles(storage, [directory]) as written:
         try:
             _write(counted.frame, layout, directory, columns)
@@ -134,10 +137,10 @@ def _write(frame: DataFrame, layout: FileLayout, directory: str, columns: Native
     options = {
         "compression": layout.options.compression,
         "maxRecordsPerFile": str(max(1, layout.options.target_file_bytes // _row_bytes(layout.columns))),
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "mapreduce.fileoutputcommitter.algorithm.version": "1",  # only the job's commit publishes files
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
+    frame.sparkSession.conf.set(*_TIMESTAMPS)
     try:
         writer = columns.select(frame, layout).write.options(**options)
         writer.partitionBy(group_names(layout.partitioning)).parquet(_uri(directory))
@@ -148,11 +151,11 @@ def _write(frame: DataFrame, layout: FileLayout, directory: str, columns: Native
 
 
 def _uri(directory: str) -> str:
-    """Return a directory as Spark knows it."""
+    """Return a directory as Spark knows it: not as a URI has it, for Hadoop takes `%20` for the name itself."""
     scheme, separator, path = directory.partition("://")
     if separator and scheme != "file":
         return hadoop_storage(directory)
-    return Path(path if separator else directory).absolute().as_uri()
+    return f"file://{Path(path if separator else directory).absolute()}"
 
 
 def _row_bytes(columns: Sequence[Column]) -> int:

@@ -71,6 +71,7 @@ def _as_text(value: SparkColumn) -> SparkColumn:
 
 def _bytes(value: SparkColumn) -> SparkColumn:
     """Return bytes as the name of a directory, whatever they are and however many; none at all is not null."""
+    value = value.cast("binary")  # without the collation of a text
     is_short = F.octet_length(value) <= _HEX_BYTES
     as_hex, as_digest = F.concat(F.lit("x"), F.hex(value)), F.concat(F.lit("sha2-"), F.sha2(value, 256))
     return F.when(is_short, as_hex).otherwise(as_digest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
 from ducklake_core.errors import UnwritableFile
@@ -30,27 +30,18 @@ def refuse_unshared_files(storage: Storage, directory: str, files: Iterable[NewD
 
 
 class CountedRows:
-    """A frame whose rows are counted while Spark's own writer writes them; on a disk of one machine they are not."""
+    """A frame whose rows are counted while Spark's own writer writes them: wherever they go, none is lost unnoticed."""
 
-    def __init__(self, frame: DataFrame, storage: Storage) -> None:
-        self.frame = frame
-        self._observation: Observation | None = None
-        if has_other_machines(frame.sparkSession) or not storage.is_local:
-            self._observation = Observation()
-            self.frame = frame.observe(self._observation, F.count(F.lit(1)).alias(_COUNT))
+    def __init__(self, frame: DataFrame) -> None:
+        self._observation = Observation()
+        self.frame = frame.observe(self._observation, F.count(F.lit(1)).alias(_COUNT))
 
     def refuse_unshared_rows(self, storage: Storage, files: Sequence[NewDataFile]) -> None:
         """Raise UnwritableFile if the files that were found have fewer rows than were written."""
-        written = 0 if self._observation is None else int(self._observation.get.get(_COUNT, 0))
+        written = int(self._observation.get.get(_COUNT, 0))
         found = sum(file.record_count for file in files)
         if found < written:
             raise _unshared(storage, f"of {written} rows that Spark's tasks have written, {found} are there")
-
-
-def has_other_machines(session: SparkSession) -> bool:
-    """Tell whether tasks may run elsewhere than the driver."""
-    master = str(session.sparkContext.master)
-    return not (master == "local" or master.startswith("local["))
 
 
 def _unshared(storage: Storage, found: str) -> UnwritableFile:

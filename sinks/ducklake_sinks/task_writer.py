@@ -102,7 +102,8 @@ class TaskWriter:
             with WrittenFiles(self.storage) as written:  # whatever ends the task, no message will name its files
                 task = _Task(self, written)
                 for record_batch in record_batches:
-                    task.add(from_arrow_types(pa.Table.from_batches([record_batch]), self.schema))
+                    rows = pa.Table.from_batches([record_batch]).rename_columns(self.schema.names)
+                    task.add(from_arrow_types(rows, self.schema))
                 return task.finish()
         except (InvalidInput, SchemaMismatch, NotNullViolation) as error:  # the data's fault, wherever it is tried
             return TaskResult((), error=error)

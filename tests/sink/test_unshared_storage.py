@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ducklake_core.errors import UnwritableFile
-from ducklake_sinks import large_batch, native_files, shared_storage
+from ducklake_sinks import large_batch, native_files
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.sinks import MakeSink
 
@@ -40,7 +40,6 @@ def test_files_of_tasks_that_the_driver_does_not_find_are_not_committed(
 def test_rows_of_sparks_writer_that_the_driver_does_not_find_are_not_committed(
     spark: SparkSession, make_sink: MakeSink, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_storage, "has_other_machines", lambda _: True)
     read = native_files._read_facts
     monkeypatch.setattr(native_files, "_read_facts", lambda *arguments: read(*arguments)[1:])
     sink = make_sink(inline_rows=10)
@@ -54,9 +53,8 @@ def test_rows_of_sparks_writer_that_the_driver_does_not_find_are_not_committed(
 
 
 def test_rows_that_all_share_are_counted_and_committed(
-    spark: SparkSession, make_sink: MakeSink, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, make_sink: MakeSink, catalog: Catalog
 ) -> None:
-    monkeypatch.setattr(shared_storage, "has_other_machines", lambda _: True)
     sink = make_sink(inline_rows=10)
 
     sink(spark.range(0, 1000, 1, 2), 0)

@@ -12,7 +12,7 @@ from ducklake_core.files.storage_options import StorageOptions
 from ducklake_core.model import NewDataFile
 from ducklake_sinks import shared_storage
 from ducklake_sinks.native_files import PROTOCOL_SETTING, S3_PROTOCOL, takes_files_by_spark
-from ducklake_sinks.shared_storage import CountedRows, has_other_machines, refuse_unshared_files
+from ducklake_sinks.shared_storage import CountedRows, refuse_unshared_files
 from ducklake_sources.executor_hint import executor_hint
 
 
@@ -44,8 +44,7 @@ def test_object_stores_are_the_same_from_everywhere_and_not_asked() -> None:
 class Frame:
     """As much of a frame as is counted: `rows` are what its tasks hand to Spark's writer."""
 
-    def __init__(self, master: str, rows: int) -> None:
-        self.sparkSession = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+    def __init__(self, rows: int) -> None:
         self.rows = rows
 
     def observe(self, observation: Any, _: object) -> "Frame":  # Any: stands for Spark's
@@ -66,7 +65,7 @@ def _observed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("written", "found", "is_refused"), [(10, 10, False), (10, 7, True), (10, 0, True), (0, 0, False)]
 )
 def test_rows_that_spark_has_written_elsewhere_are_refused(written: int, found: int, *, is_refused: bool) -> None:
-    counted = CountedRows(Frame("spark://master:7077", written), Storage.of("/lake/"))  # type: ignore[arg-type] # see the class
+    counted = CountedRows(Frame(written))  # type: ignore[arg-type] # see the class
     files = [new_file("a.parquet", 4, found)] if found else []
 
     if not is_refused:
@@ -79,7 +78,7 @@ def test_rows_that_spark_has_written_elsewhere_are_refused(written: int, found: 
 @pytest.mark.usefixtures("_observed")
 def test_rows_that_spark_has_written_to_another_store_are_refused() -> None:
     storage = Storage("s3://bucket/lake/")
-    counted = CountedRows(Frame("local[2]", 10), storage)  # type: ignore[arg-type] # see the class
+    counted = CountedRows(Frame(10))  # type: ignore[arg-type] # see the class
 
     with pytest.raises(UnwritableFile, match=r"of 10 rows .*, 0 are there. Let spark.hadoop.fs.s3a.endpoint lead"):
         counted.refuse_unshared_rows(storage, [])
@@ -102,22 +101,6 @@ def test_spark_writes_to_s3_where_nothing_is_renamed_and_no_header_is_asked_for(
     session: Any = SimpleNamespace(conf=SimpleNamespace(get={PROTOCOL_SETTING: protocol}.__getitem__))  # Any: see above
 
     assert takes_files_by_spark(session, Storage(url, StorageOptions(**options))) is expected  # type: ignore[arg-type] # texts
-
-
-@pytest.mark.parametrize(
-    ("master", "expected"),
-    [
-        ("local", False),
-        ("local[2]", False),
-        ("local[*,4]", False),
-        ("local-cluster[2,1,1024]", True),
-        ("spark://m:7077", True),
-        ("yarn", True),
-        ("k8s://https://a", True),
-    ],
-)
-def test_only_local_masters_run_tasks_where_the_driver_is(master: str, *, expected: bool) -> None:
-    assert has_other_machines(Frame(master, 0).sparkSession) is expected  # type: ignore[arg-type] # see the class
 
 
 @pytest.mark.parametrize(

@@ -354,3 +354,27 @@ def test_a_truncate_rests_on_all_rows_that_are_there(catalog: Catalog, lake: Lak
 
     lake.upsert("t", events, **rules)
     assert contents(lake) == {3: "n3"}
+
+
+@pytest.mark.timeout(60)  # it would go on for ever
+def test_inlined_table_that_a_flush_has_dropped_is_not_asked_for_ever(catalog: Catalog, lake: Lake) -> None:
+    lake.add_column("t", "more", "int32")  # rows are inlined into a second table from now on
+    lake.append("t", rows([102], more=[1]))
+    with Lake.open(catalog.url) as other:
+        other.upsert("t", rows([102], "b", more=[1]), keys="id")  # which remembers both tables
+        lake.flush_inlined("t", keep_superseded=0)
+        lake.delete("t", "id = 3")  # in a file, which has no deletes so far
+
+        assert other.upsert("t", rows([102], "c", more=[1]), keys="id").updated == 1
+
+    assert contents(lake)[102] == "c102"
+    check_lake(catalog)
+
+
+def test_where_nothing_is_to_be_written_an_older_base_is_a_conflict(catalog: Catalog, lake: Lake) -> None:
+    assert contents(lake)[1] == "n1"
+    with Lake.open(catalog.url) as other:
+        other.update("t", {"name": "other"}, "id = 1")
+
+    with pytest.raises(CommitConflict, match="look again"), lake.transaction(fresh=False) as tx:
+        assert tx.upsert("t", rows([1]), keys="id").unchanged == 1

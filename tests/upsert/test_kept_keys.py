@@ -59,6 +59,27 @@ def test_a_file_is_read_for_keys_twice_at_most_and_deletes_of_others_are_seen(
             assert turn != 3 or not reads  # all is kept
 
 
+@pytest.mark.parametrize("kind", ["uint8", "uint32", "uint64", "int8", "int64"])
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_kept_keys_of_any_integers_are_found(catalog: Catalog, kind: str) -> None:
+    least, most = (-(2**62), 2**62) if kind == "int64" else (0, 20)  # whose difference int64 does not hold
+    keys = [most, *range(least + 9, least, -1)]  # in a file they need not be in order
+
+    def table(some: list[int], value: int) -> pa.Table:
+        return pa.table({"id": pa.array(some, pa.type_for_alias(kind)), "v": [value] * len(some)})
+
+    with Lake.create(catalog.url, catalog.data_path) as lake:
+        lake.create_table("t", {"id": kind, "v": "int64"})
+        with lake.transaction() as tx:
+            tx.append("t", table(keys, 0), inline_rows=0)
+        for turn in range(4):
+            report = lake.upsert("t", table([most, keys[1]], turn + 1), keys="id")
+            assert (report.inserted, report.updated) == (0, 2)
+        assert lake.upsert("t", table(keys[2:], 9), keys="id").updated == len(keys) - 2
+        assert lake.delete_keys("t", table(keys[1:], 0), keys="id").deleted == len(keys) - 1
+        assert lake.table("t").read(["id"]).column("id").to_pylist() == [most]
+
+
 def rows_of(values: list[int | None], start: int = 0, row_ids: list[int] | None = None) -> pa.RecordBatch:
     ids = [100 + start + place for place in range(len(values))] if row_ids is None else row_ids
     positions = np.arange(start, start + len(values))

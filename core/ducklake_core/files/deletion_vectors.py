@@ -46,7 +46,10 @@ def _positions(body: bytes) -> np.ndarray:
         (high,) = struct.unpack_from("<I", body, offset)
         values, offset = _bitmap(body, offset + 4)
         found.append(values + (high << 32))
-    return np.concatenate(found)
+    positions = np.concatenate(found)
+    if not (np.diff(positions) > 0).all():
+        raise ValueError("its positions do not increase")
+    return positions
 
 
 def _bitmap(body: bytes, offset: int) -> tuple[np.ndarray, int]:

@@ -19,7 +19,7 @@ from ducklake_core.files.recent import Recent
 from ducklake_core.files.row_groups import WantedKey, bounds_of
 from ducklake_core.files.storage import Storage
 from ducklake_core.model import Column, ColumnId, DataFile
-from ducklake_core.upsert.sorted_keys import integers_of
+from ducklake_core.upsert.sorted_keys import SortedKeys, integers_of
 
 _MOST_BYTES = 64 * 2**20
 _GROUP_BYTES = 500  # what is known of a row group without its rows, roughly
@@ -45,11 +45,10 @@ class KeptRows:
         positions, ids = (table.column(name).to_numpy() for name in (POSITIONS, ROW_IDS))
         follows = file.row_id_start is not None and bool((ids - file.row_id_start == positions).all())
         rows = table.drop_columns([POSITIONS, ROW_IDS])
-        ordered = integers_of(rows.column(key.name))
-        places = None
-        if ordered is not None and (np.diff(ordered) < 0).any():
-            places = np.argsort(ordered, kind="stable").astype(np.int32)
-            ordered = ordered[places]
+        integers = integers_of(rows.column(key.name))
+        in_order = None if integers is None else SortedKeys.of(integers)
+        ordered, places = (None, None) if in_order is None else (in_order.values, in_order.places)
+        places = None if places is None else places.astype(np.int32)
         return cls(int(positions[0]), rows, None if follows else ids, ordered, places)
 
     @property

@@ -137,9 +137,9 @@ class Search:
             return (), 0, Listing((), ())
         request = self._request(self.pending.table.columns)
         search = CatalogSearch(request, self.keys, self.index, self.find)
-        asked = None
-        while asked is None:  # the second time it knows all it must
-            asked = ask_catalog(self.writer.database, self.pending.table, search.ask)
+        asked, table = None, self.pending.table
+        while asked is None:  # the second time it knows all it must, and what has vanished
+            asked, table = ask_catalog(self.writer.database, table, lambda s, known: (search.ask(s, known), known))
         candidates = Candidates(self.pending.table, self.keys, self.index)
         facts = {f.data_file_id: candidates.facts(f, asked.stats.get(f.data_file_id, {})) for f in asked.files}
         kept = tuple(f for f in asked.files if candidates.may_be_in(facts[f.data_file_id]))
