@@ -53,7 +53,8 @@ def write_job(folder: JobFolder, database: PostgresDatabase) -> None:
     feed = {"kind": "ducklake", "table": "main.numbers", "consumer_id": "copied"}
     folder.write(
         {
-            "numbers": folder.pipeline("numbers", {"kind": "rate", "rows_per_second": 20}, "300ms", inline_rows=50),
+            # Most batches are files, so that maintenance has some to merge however fast the job is.
+            "numbers": folder.pipeline("numbers", {"kind": "rate", "rows_per_second": 20}, "300ms", inline_rows=10),
             "copied": folder.pipeline("copied", feed, "300ms"),
         },
         catalog={"url": url},
