@@ -47,8 +47,8 @@ PROTOCOL_SETTING, S3_PROTOCOL = (
     "spark.sql.sources.commitProtocolClass",
     "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
 )
-# Before 4.3 Spark writes INT96, which has no time zone: DuckDB takes such times for those of its own session's zone. No
-# option of a write changes that. It stays set, as batches of one session may be written at once.
+# Before 4.3 Spark writes INT96, which has no time zone: DuckDB takes such times for those of its own session's zone.
+# Spark 4.1 heeds no option of the write. It stays set, as batches of one session may be written at once.
 _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 _GUESSED_TEXT_BYTES = 32
 _FOOTER_READERS = 8
