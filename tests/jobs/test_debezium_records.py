@@ -1,12 +1,13 @@
 """Debezium's envelope becomes columns, with and without the schema beside it."""
 
 import json
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
 from ducklake_streaming.formats.debezium_records import DebeziumDecoder
 from ducklake_streaming.jobs.spark_ddl import parse_ddl
@@ -109,6 +110,28 @@ def test_schema_beside_the_envelope_tells_what_numbers_and_bytes_mean(spark: Spa
     assert (row.d, row.t, row.n, row.v) == (date(2024, 1, 1), MOMENT, Decimal("123.45"), Decimal("-0.005"))
     assert connect._decoded.after == row.__class__(**row.asDict() | {"t": MOMENT.replace(microsecond=123_000)})
     assert (other._decoded.after.n, other._decoded.after.t) == (None, datetime(1969, 12, 31, 23, 59, 59, 999_999))  # noqa: DTZ001 # likewise
+
+
+def test_times_of_day_are_told_and_others_refused(spark: SparkSession) -> None:
+    micro_time = {"type": "int64", "name": f"{TIME}MicroTime"}
+    decoder = DebeziumDecoder(T.StructType([T.StructField("c", T.TimeType(6)), T.StructField("s", T.StringType())]))
+    row = [{"field": name, **micro_time} for name in "cs"]
+    schema = {"fields": [{"field": "after", "fields": row}]}
+    broken = {
+        "fields": [{"field": "after", "fields": [{**row[0], "name": ["x"]}, {"field": ["s"], "name": f"{TIME}Date"}]}]
+    }
+    documents = [
+        {"schema": schema, "payload": {"op": "c", "after": {"c": 1_000_001, "s": -1}}},
+        {"schema": schema, "payload": {"op": "c", "after": {"c": 86_400_000_000, "s": None}}},
+        {"schema": broken, "payload": {"op": "c", "after": {"c": 1, "s": "x"}}},
+    ]
+
+    told, late, malformed = decode(spark, decoder, documents)
+
+    assert (told._error, told._decoded.after.c, told._decoded.after.s) == (None, time(0, 0, 1, 1), "-00:00:00.000001")
+    reasons = [decoder.explainer()(bytes(row.value), row._error or "nothing") for row in (late, malformed)]
+    assert "24:00:00 is no time of day" in reasons[0]
+    assert "field 'c' has a schema in its envelope whose 'name' is no text" in reasons[1]
 
 
 def test_values_that_nobody_can_tell_are_refused(spark: SparkSession) -> None:
