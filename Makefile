@@ -41,8 +41,8 @@ kube-tools: ## build helm, kube-apiserver and etcd for tests into ~/.cache, once
 test-kube: $(ENVIRONMENT) kube-tools ## let Helm and a real Kubernetes API server take every manifest, and spark-submit make a driver
 	@java_home=$$(scripts/java.sh) && JAVA_HOME=$$java_home TEST_KUBE=1 $(BIN)/pytest tests/deploy $(ARGS)
 
-test-under-load: $(ENVIRONMENT) $(CLASSES) ## run every test three times in a row beside a load of twice the cores (ROUNDS=3, ARGS)
-	@ROUNDS=$(or $(ROUNDS),3) scripts/test_under_load.sh $(ARGS)
+test-under-load: $(ENVIRONMENT) $(CLASSES) kafka-jars ## run every test three times beside a load of twice the cores (ROUNDS=3, AT_ONCE=1, ARGS)
+	@ROUNDS=$(or $(ROUNDS),3) AT_ONCE=$(AT_ONCE) scripts/test_under_load.sh $(ARGS)
 
 check: $(ENVIRONMENT) ## check format, lint, types, import rules and run the unit tests: seconds
 	@$(BIN)/ruff format --check --quiet . || { echo 'run "make format"'; exit 1; }
