@@ -1,8 +1,8 @@
 """How long a row takes from a commit to the reader's `foreachBatch`: `python -m benchmarks.latency`.
 
-The change feed of a table, beside a Python source that does nothing: its only event is that a file has grown. Both run
-with a trigger as fast as Spark can, in turns, in one Spark; a round is one event. What the source that does nothing
-takes is Spark's own. No time is asserted; README.md has some.
+The change feed of a table, by `readStream` and by `stream_changes`, beside a Python source that does nothing: its only
+event is that a file has grown. All run with a trigger as fast as Spark can, in turns, in one Spark; a round is one
+event. What the source that does nothing takes is Spark's own. No time is asserted; README.md has some.
 """
 
 from __future__ import annotations
@@ -15,19 +15,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from benchmarks.contenders import Places
 from ducklake_core import Lake
 from ducklake_sinks import DuckLakeSink
+from ducklake_sources import stream_changes
 from ducklake_streaming.session import make_session
 from tests.fixtures.postgres import run_postgres
 
 WARM_UP = 10
+FEED, STREAM, EMPTY = "readStream", "stream_changes", "empty Python source"
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -91,10 +95,10 @@ class Arrivals:
 
 
 @contextmanager
-def running(frame: DataFrame) -> Iterator[Arrivals]:
+def running(writer_of: Callable[[Arrivals], DataStreamWriter]) -> Iterator[Arrivals]:
     arrivals = Arrivals()
     with tempfile.TemporaryDirectory() as checkpoint:
-        writer = frame.writeStream.foreachBatch(arrivals).option("checkpointLocation", checkpoint)
+        writer = writer_of(arrivals).option("checkpointLocation", checkpoint)
         query = writer.trigger(processingTime="0 seconds").start()
         try:
             yield arrivals
@@ -103,10 +107,10 @@ def running(frame: DataFrame) -> Iterator[Arrivals]:
 
 
 def measure(spark: SparkSession, places: Places, rounds: int, turns: int) -> Mapping[str, float]:
-    """Return the median milliseconds from an event to `foreachBatch`, of both sources."""
+    """Return the median milliseconds from an event to `foreachBatch`, of each way to read."""
     spark.dataSource.register(EmptySource)
     place = places.make()
-    seconds: dict[str, list[float]] = {"our feed": [], "empty Python source": []}
+    seconds: dict[str, list[float]] = {name: [] for name in (FEED, STREAM, EMPTY)}
     sink = DuckLakeSink(place.url, "main.events", data_path=place.data_path, stream="s", flush=None)
     with closing(sink):
         numbers = iter(range(10**9))
@@ -130,15 +134,22 @@ def measure(spark: SparkSession, places: Places, rounds: int, turns: int) -> Map
                     start = lake.snapshots()[-1].snapshot_id + 1
                 options = {"catalog": place.url, "table": "main.events", "startingVersion": str(start)}
                 feed = spark.readStream.format("ducklake").options(readChangeFeed="true", **options).load()
-                seconds["our feed"] += _round(feed, commit, rounds)
+                seconds[FEED] += _round(feed.writeStream.foreachBatch, commit, rounds)
+                seconds[STREAM] += _round(partial(_changes, spark, options), commit, rounds)
                 empty = spark.readStream.format("empty").option("file", file.name).load()
-                seconds["empty Python source"] += _round(empty, grow, rounds)
+                seconds[EMPTY] += _round(empty.writeStream.foreachBatch, grow, rounds)
     return {name: 1000 * statistics.median(values) for name, values in seconds.items()}
 
 
-def _round(frame: DataFrame, happen: Callable[[], tuple[int, float]], rounds: int) -> list[float]:
+def _changes(spark: SparkSession, options: Mapping[str, str], arrivals: Arrivals) -> DataStreamWriter:
+    return stream_changes(spark, function=arrivals, **options)
+
+
+def _round(
+    writer_of: Callable[[Arrivals], DataStreamWriter], happen: Callable[[], tuple[int, float]], rounds: int
+) -> list[float]:
     found = []
-    with running(frame) as arrivals:
+    with running(writer_of) as arrivals:
         for _ in range(WARM_UP + rounds):
             number, begin = happen()
             found.append(arrivals.wait(number) - begin)
@@ -155,13 +166,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with run_postgres() as server, tempfile.TemporaryDirectory() as directory:
         found = measure(spark, Places(Path(directory), server), chosen.rounds, chosen.turns)
     spark.stop()
-    ratio = found["our feed"] / found["empty Python source"]
+    ratios = {name: found[name] / found[EMPTY] for name in (FEED, STREAM)}
     if chosen.json:
-        print(json.dumps({**found, "ratio": ratio}))
+        print(json.dumps({"milliseconds": found, "ratios": ratios}))
         return
     for name, milliseconds in found.items():
-        print(f"{name:24} {milliseconds:8.1f} ms")
-    print(f"{'our feed ÷ empty source':24} {ratio:8.2f}")
+        print(f"{name:30} {milliseconds:8.1f} ms")
+    for name, ratio in ratios.items():
+        print(f"{name + ' ÷ empty source':30} {ratio:8.2f}")
 
 
 if __name__ == "__main__":
