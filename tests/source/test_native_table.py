@@ -1,5 +1,6 @@
 """Tables by Spark's own scan: the same rows as core reads, or a refusal that names the reason."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,6 +14,7 @@ from ducklake_core.errors import InvalidInput
 from ducklake_sources import native_table
 from tests.fixtures.catalogs import Catalog
 from tests.fixtures.pairs import texts_of
+from tests.fixtures.sinks import MakeSink
 from tests.fixtures.spark_reads import texts_by_spark
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -112,6 +114,26 @@ def test_type_that_sparks_scan_reads_otherwise_is_refused(
     with pytest.raises(InvalidInput, match=r"'main\.t' cannot be read by Spark's own scan, .* column 'odd' has type"):
         native_table(spark, catalog.url, "t")
     assert native_table(spark, catalog.url, "t", columns=["id"]).count() == 0
+
+
+@ONLY_SQLITE
+@pytest.mark.parametrize(("where", "sizes"), [("true", [1, 2, 2]), ("part > 0", [1, 1, 2])], ids=["alike", "mixed"])
+def test_files_of_one_name_are_told_apart(
+    spark: SparkSession, lake: Lake, catalog: Catalog, make_sink: MakeSink, where: str, sizes: list[int]
+) -> None:
+    """Spark's own writer calls the files of all partitions the same; two of equal rows have one size, too."""
+    rows = spark.range(0, 9000, 1, 1).selectExpr("id % 3 AS part", "if(id % 3 = 2, id * 7919 % 9001, id div 3) AS v")
+    make_sink(stream=None, inline_rows=10, partition_by=["part"]).append(rows.where(where), "t")
+    for first in (10_000, 20_000):
+        lake.append("t", {"part": [7] * 100, "v": range(first, first + 100)})
+    lake.delete("t", "part = 1 AND v < 1000 OR v BETWEEN 10000 AND 10010 OR v BETWEEN 20050 AND 20099")
+    lake.delete("t", "part <> 1 AND v BETWEEN 1500 AND 1600")
+    table = lake.table("t")
+
+    frame, columns = native_table(spark, catalog.url, "t"), table.version.columns
+
+    assert texts_by_spark(frame, columns) == sorted(texts_of(table.read(), columns), key=repr)
+    assert sorted(Counter(file.file_size_bytes for file in table.files()).values()) == sizes
 
 
 @ONLY_SQLITE
