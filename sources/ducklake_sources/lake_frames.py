@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Lake
-from ducklake_core.errors import InvalidInput, UnsupportedType
+from ducklake_core.errors import UnsupportedType
 from ducklake_core.metadata_tables import METADATA
 from ducklake_core.setting_texts import storage_text
 from ducklake_core.spec.names import fold, join_table_name
-from ducklake_sources.native_scan import native_table
+from ducklake_sources.native_scan import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,15 @@ class LakeFrames:
         return Lake.open(self.catalog, metadata_schema=self.metadata_schema, storage=self.storage)
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
-        """Return a table: by Spark's own scan where that gives the same rows, else by `format("ducklake")`."""
-        try:
-            return native_table(
-                self.spark,
-                self.catalog,
-                name,
-                versionAsOf=version,
-                metadataSchema=self.metadata_schema,
-                storage=self.storage,
-            )
-        except (InvalidInput, UnsupportedType):  # what Spark's scan cannot do, or a mistake that is told again below
-            options = {} if version is None else {"versionAsOf": str(version)}
-            return self._load({"table": name, **options})
+        """Return a table: each file by Spark's own scan where that gives the same rows, else by our own reader."""
+        return read_table(
+            self.spark,
+            self.catalog,
+            name,
+            versionAsOf=version,
+            metadataSchema=self.metadata_schema,
+            storage=self.storage,
+        )
 
     def metadata(self, name: str) -> DataFrame:
         """Return what is in the lake whenever a query asks."""

@@ -152,7 +152,7 @@ def test_no_statistics_hide_rows_of_added_files(oracle: Oracle, catalog: Catalog
         ("TIMESTAMP_S", pa.timestamp("us")),
         ("TIMESTAMP_S", pa.timestamp("ms")),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )
 def test_finer_times_of_added_files_are_what_the_extension_reads(
     oracle: Oracle, catalog: Catalog, tmp_path: Path, type_: str, stored: pa.DataType
