@@ -50,6 +50,8 @@ PROTOCOL_SETTING, S3_PROTOCOL = (
 # Before 4.3 Spark writes INT96, which has no time zone: DuckDB takes such times for those of its own session's zone.
 # Spark 4.1 heeds no option of the write. It stays set, as batches of one session may be written at once.
 _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+# Where attempts of tasks write until they are committed. One that Spark gave up may go on there, after the job's commit.
+_ATTEMPTS = "_temporary"
 _GUESSED_TEXT_BYTES = 32
 _FOOTER_READERS = 8
 
@@ -165,6 +167,7 @@ def _row_bytes(columns: Sequence[Column]) -> int:
 
 
 def _read_facts(storage: Storage, layout: FileLayout, found: Sequence[str]) -> tuple[NewDataFile, ...]:
-    paths = [path.removeprefix(layout.directory) for path in found if path.endswith(".parquet")]
+    below = (path.removeprefix(layout.directory) for path in found if path.endswith(".parquet"))
+    paths = [path for path in below if path.split("/")[1] != _ATTEMPTS]
     with ThreadPoolExecutor(_FOOTER_READERS) as readers:
         return tuple(f for f in readers.map(partial(read_file_facts, storage, layout), paths) if f.record_count)

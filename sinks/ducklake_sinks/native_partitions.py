@@ -97,7 +97,7 @@ def _date(value: SparkColumn) -> SparkColumn:
 
 _IDENTITY: Mapping[str, Grouping] = {
     **dict.fromkeys(("boolean", "int8", "int16", "int32", "int64", "date"), _same),
-    "timestamp": _as_text,
+    "timestamp": lambda value: _bytes(_as_text(value)),  # a name that is the same as a part of a URI
     "timestamptz": F.unix_micros,
     "varchar": _bytes,
     "blob": _bytes,

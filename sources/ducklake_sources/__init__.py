@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ducklake_sources.changes_scan import native_changes
     from ducklake_sources.lake_frames import RegisteredViews, register_views
     from ducklake_sources.lake_table import DuckLakeTable
-    from ducklake_sources.native_scan import native_table
+    from ducklake_sources.native_scan import native_table, read_table
 
     __version__: str
 
@@ -19,10 +19,19 @@ _MODULES = {
     "RegisteredViews": "lake_frames",
     "native_changes": "changes_scan",
     "native_table": "native_scan",
+    "read_table": "native_scan",
     "register_views": "lake_frames",
     "stream_changes": "change_stream",
 }
-__all__ = ["DuckLakeTable", "RegisteredViews", "native_changes", "native_table", "register_views", "stream_changes"]
+__all__ = [
+    "DuckLakeTable",
+    "RegisteredViews",
+    "native_changes",
+    "native_table",
+    "read_table",
+    "register_views",
+    "stream_changes",
+]
 
 
 def __getattr__(name: str) -> Any:  # Any: fixed by Python

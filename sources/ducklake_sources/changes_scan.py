@@ -38,7 +38,7 @@ from ducklake_sources.native_files import (
 )
 from ducklake_sources.partitions import CHANGE_COLUMNS, FeedPartition, feed_schema, read_partition, spark_rows
 from ducklake_sources.row_marks import CHANGE_TYPE, ROW_ID, VERSION, MarkedRows, join_marks, named_columns, scan_files
-from ducklake_sources.spark_schema import demanded_schema, spark_schema
+from ducklake_sources.spark_schema import demanded_schema, local_frame, spark_schema
 
 _THREADS = 8  # that read delete files, row ids and snapshots of files
 # The driver holds some 25 bytes for each row that it marks one by one; more of them are left to our own reader.
@@ -109,7 +109,7 @@ def _are_few(task: ChangeTask) -> bool:
 
 def _local(spark: SparkSession, rows: Iterable[pa.RecordBatch], schema: T.StructType) -> DataFrame:
     table = pa.Table.from_batches(rows, demanded_schema(schema))
-    frame = spark.createDataFrame(table, schema)
+    frame = local_frame(spark, table, schema)
     if table.nbytes < _LARGE_BYTES or not hasattr(spark, "_jsparkSession"):
         return frame
     # Of so many, Spark makes a task of each 10,000 rows. What a task gets travels with it, and must not be too much.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Lake
-from ducklake_core.errors import InvalidInput, UnsupportedType
+from ducklake_core.errors import UnreadableFile, UnsupportedType
 from ducklake_core.metadata_tables import METADATA
 from ducklake_core.setting_texts import storage_text
 from ducklake_core.spec.names import fold, join_table_name
-from ducklake_sources.native_scan import native_table
+from ducklake_sources.native_scan import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,15 @@ class LakeFrames:
         return Lake.open(self.catalog, metadata_schema=self.metadata_schema, storage=self.storage)
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
-        """Return a table: by Spark's own scan where that gives the same rows, else by `format("ducklake")`."""
-        try:
-            return native_table(
-                self.spark,
-                self.catalog,
-                name,
-                versionAsOf=version,
-                metadataSchema=self.metadata_schema,
-                storage=self.storage,
-            )
-        except (InvalidInput, UnsupportedType):  # what Spark's scan cannot do, or a mistake that is told again below
-            options = {} if version is None else {"versionAsOf": str(version)}
-            return self._load({"table": name, **options})
+        """Return a table: each file by Spark's own scan where that gives the same rows, else by our own reader."""
+        return read_table(
+            self.spark,
+            self.catalog,
+            name,
+            versionAsOf=version,
+            metadataSchema=self.metadata_schema,
+            storage=self.storage,
+        )
 
     def metadata(self, name: str) -> DataFrame:
         """Return what is in the lake whenever a query asks."""
@@ -77,8 +74,9 @@ def register_views(
 
     Table `orders` is `lake_orders`, table `orders` of schema `eu` is `lake_eu_orders`, the snapshots are
     `lake__snapshots`, with two underscores. Views of tables show the newest snapshot of now: call it again to see
-    newer ones, and views of metadata are asked for by each query. Views that the lake has in DuckDB's SQL are left
-    out, as is a table whose view would have the name of another one.
+    newer ones, and views of metadata are asked for by each query. The view that an earlier call has made of a table
+    that is gone since goes, too. Views that the lake has in DuckDB's SQL are left out, as are a table whose view would
+    have the name of another one, and one of which a file cannot be read.
     """
     frames = LakeFrames(spark, catalog, metadataSchema, storage)
     done = RegisteredViews(metadata={kind: f"{prefix}__{kind}" for kind in METADATA})
@@ -94,13 +92,25 @@ def register_views(
             continue
         try:
             frames.table(name).createOrReplaceTempView(_quoted(view))
-        except UnsupportedType as error:
+        except (UnsupportedType, UnreadableFile) as error:
             done.left_out[name] = error.message
             continue
         done.tables[name] = view
     for kind, view in done.metadata.items():
         frames.metadata(kind).createOrReplaceTempView(_quoted(view))
+    _drop_older(spark, (catalog, metadataSchema, prefix), frozenset(done.tables.values()))
     return done
+
+
+_MADE: WeakKeyDictionary[SparkSession, dict[tuple[str | None, ...], frozenset[str]]] = WeakKeyDictionary()
+
+
+def _drop_older(spark: SparkSession, call: tuple[str | None, ...], views: frozenset[str]) -> None:
+    """Drop the views of the last such call of a session that this one has not made again."""
+    made = _MADE.setdefault(spark, {})
+    for view in made.get(call, frozenset()) - views:
+        spark.catalog.dropTempView(view)
+    made[call] = views
 
 
 def _quoted(view: str) -> str:

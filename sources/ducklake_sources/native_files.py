@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +23,8 @@ _UNFIT = frozenset(
     {"int128", "uint128", "time", "time_ns", "timetz", "timestamp_s", "timestamp_ns", "interval", "uuid", "geometry"}
 )
 FOOTER_READERS = 16
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.=/")
+_LEFT_OUT = frozenset({"", ".", ".."})
 _WORTH_A_SCAN = 2_000_000  # rows
 _GLOB_CHARACTERS = frozenset("*?[]{}\\")
 
@@ -40,14 +40,14 @@ class NativeFile:
     rows: int = 0
     has_row_ids: bool | None = False  # None: who knows, some column has the name of the internal one
 
-    @property
-    def name(self) -> str:
-        return PurePosixPath(self.file.path).name
+    def name(self, parts: int = 1) -> str:
+        """Return the last parts of the path. Spark's own writer calls files of several partitions the same."""
+        return "/".join(self.file.path.split("/")[-parts:])
 
-    @property
-    def has_plain_name(self) -> bool:
-        """Tell whether Spark calls the file as we do: it escapes some characters."""
-        return set(self.name) <= _NAME_CHARACTERS
+    def has_plain_name(self, parts: int) -> bool:
+        """Tell whether Spark calls the file as we do: it escapes some characters, and leaves out some parts."""
+        name = self.name(parts)
+        return set(name) <= _NAME_CHARACTERS and not _LEFT_OUT & set(name.split("/"))
 
 
 def unfit_columns(columns: Sequence[Column]) -> Iterator[str]:
@@ -132,11 +132,14 @@ def _has_row_ids(fields: Sequence[pa.Field]) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files for one scan, which call the columns the same. A row's file is known by its size alone, or by its name."""
+    """Files for one scan, which call the columns the same. A row's file is known by its size alone, or by its name.
+
+    `name_parts`: how many parts of its path, from the last, are a file's name; 0: it is known by its size.
+    """
 
     names: tuple[str | None, ...]
     files: tuple[NativeFile, ...]
-    has_sizes: bool
+    name_parts: int = 0
 
 
 def groups_of(files: Sequence[NativeFile], *, by_place: bool = True) -> Iterator[FileGroup]:
@@ -145,22 +148,35 @@ def groups_of(files: Sequence[NativeFile], *, by_place: bool = True) -> Iterator
     `by_place` False: nobody asks for the files of rows.
     """
     for names, found in _by_names(files).items():
-        alike = _alike(found) if by_place else set()
+        alike, parts = _alike(found) if by_place else set(), _name_parts(found)
         if not alike:
-            yield FileGroup(names, tuple(found), has_sizes=True)
-        elif sum(file.rows for file in found) < _WORTH_A_SCAN and all(file.has_plain_name for file in found):
-            yield FileGroup(names, tuple(found), has_sizes=False)
+            yield FileGroup(names, tuple(found))
+        elif sum(file.rows for file in found) < _WORTH_A_SCAN and all(file.has_plain_name(parts) for file in found):
+            yield FileGroup(names, tuple(found), parts)
         else:
             others = tuple(file for file in found if file.size_bytes not in alike)
-            yield FileGroup(names, tuple(file for file in found if file.size_bytes in alike), has_sizes=False)
-            yield from (FileGroup(names, some, has_sizes=True) for some in (others,) if some)
+            yield FileGroup(names, tuple(file for file in found if file.size_bytes in alike), parts)
+            yield from (FileGroup(names, some) for some in (others,) if some)
 
 
 def unnamed(files: Sequence[NativeFile]) -> Iterator[NativeFile]:
     """Yield the files that a scan of all would know neither by size nor by name."""
     for found in _by_names(files).values():
-        alike, names = _alike(found), Counter(file.name for file in found)
-        yield from (f for f in found if f.size_bytes in alike and not (names[f.name] == 1 and f.has_plain_name))
+        alike, parts = _alike(found), _name_parts(found)
+        paths = Counter(file.file.path for file in found)
+        yield from (
+            f for f in found if f.size_bytes in alike and not (paths[f.file.path] == 1 and f.has_plain_name(parts))
+        )
+
+
+def _name_parts(files: Sequence[NativeFile]) -> int:
+    """Return how many parts of the paths tell files apart, as few as will do."""
+    paths = {file.file.path for file in files}
+    tails = {path: path.split("/")[::-1] for path in paths}
+    parts = 1
+    while len({tuple(tail[:parts]) for tail in tails.values()}) < len(paths):
+        parts += 1
+    return parts
 
 
 def _by_names(files: Sequence[NativeFile]) -> dict[tuple[str | None, ...], list[NativeFile]]:

@@ -66,8 +66,7 @@ def scan_files(spark: SparkSession, group: FileGroup, schema: T.StructType, *, w
     paths = (hadoop_storage(file.file.path) for file in group.files)
     scan = spark.read.options(**_OPTIONS).schema(T.StructType(present)).parquet(*paths)
     columns = [f"{_picked(name, field.dataType)} AS c{i}" for i, (name, field) in enumerate(named)]
-    place = "file_size" if group.has_sizes else "file_name"
-    columns += [f"{METADATA}.{place} AS file", f"{METADATA}.row_index AS row"]
+    columns += [f"{_place(group)} AS file", f"{METADATA}.row_index AS row"]
     if with_row_ids:
         columns.append(f"{_picked(ROW_ID_NAME if has_row_ids else None, T.LongType())} AS row_id")
     return scan.selectExpr(*columns)
@@ -77,15 +76,26 @@ def join_marks(
     spark: SparkSession, scan: DataFrame, group: FileGroup, marked: Sequence[MarkedRows], how: str
 ) -> DataFrame:
     """Join rows of a group's scan with the marks on them: `inner` for those that are marked, `left_anti` for others."""
-    marks = spark.createDataFrame(_mark_table(marked, has_sizes=group.has_sizes))
+    marks = spark.createDataFrame(_mark_table(marked, group.name_parts))
     is_place = f"file_name = file AND chunk = shiftright(row, {_CHUNK_BITS})"
-    is_place = f"key = {_KEY}" if group.has_sizes else is_place
+    is_place = is_place if group.name_parts else f"key = {_KEY}"
     return scan.join(F.broadcast(marks), F.expr(f"{is_place} AND ({IS_TOLD})"), how)
 
 
 def named_columns(schema: T.StructType) -> list[str]:
     """Return the columns of a scan by the names that they have in the table, as SQL."""
     return [f"c{i} AS {_quoted(field.name)}" for i, field in enumerate(schema.fields)]
+
+
+def _place(group: FileGroup) -> str:
+    """Return what tells the file of a row, as SQL: numbers are compared sooner than texts, and short ones than long."""
+    match group.name_parts:
+        case 0:
+            return f"{METADATA}.file_size"
+        case 1:
+            return f"{METADATA}.file_name"
+        case parts:
+            return f"substring_index({METADATA}.file_path, '/', -{parts})"
 
 
 def _picked(name: str | None, type_: T.DataType) -> str:
@@ -112,18 +122,18 @@ def _quoted(name: str) -> str:
 # --------------------------------------------------------------------------------------------- the marks
 
 
-def _mark_table(marked: Sequence[MarkedRows], *, has_sizes: bool) -> pa.Table:
-    return pa.concat_tables(_with_place(one, _marks_of(one), has_sizes=has_sizes) for one in marked)
+def _mark_table(marked: Sequence[MarkedRows], name_parts: int) -> pa.Table:
+    return pa.concat_tables(_with_place(one, _marks_of(one), name_parts) for one in marked)
 
 
-def _with_place(marked: MarkedRows, marks: pa.Table, *, has_sizes: bool) -> pa.Table:
+def _with_place(marked: MarkedRows, marks: pa.Table, name_parts: int) -> pa.Table:
     """Add by what a scan knows the file and the chunk, and what is the same for the whole file."""
     file, rows = marked.file, marks.num_rows
-    if has_sizes:
+    if name_parts == 0:
         chunks = marks.column("chunk").to_numpy() + file.size_bytes * _CHUNKS_PER_SIZE
         marks = marks.set_column(0, "key", pa.array(chunks, pa.int64()))
     else:
-        marks = marks.append_column("file_name", pa.repeat(file.name, rows))
+        marks = marks.append_column("file_name", pa.repeat(file.name(name_parts), rows))
     marks = marks.append_column("is_delete", pa.repeat(marked.is_delete, rows))
     start = file.file.row_id_start
     return marks.append_column("row_id_start", pa.repeat(pa.scalar(start, pa.int64()), rows))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from ducklake_core.spec.kinds import decimal_parameters
 from ducklake_core.spec.temporal_text import INFINITE_TICKS
 from ducklake_core.spec.text import to_text
 from ducklake_core.spec.types import arrow_type, type_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -76,6 +79,11 @@ def demanded_schema(schema: T.StructType) -> pa.Schema:
     """Return the Arrow schema in which Spark demands rows of a schema."""
     in_utc: dict[str, Any] = {"timezone": "UTC"} if _HAS_TIMEZONE else {"timestamp_utc": True}  # Any: a text or a flag
     return to_arrow_schema(schema, **in_utc)
+
+
+def local_frame(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
+    """Return rows that the driver has. Spark does not take a nested column of Arrow that has no rows."""
+    return spark.createDataFrame(rows if rows.num_rows else [], schema)
 
 
 _HAS_TIMEZONE = "timezone" in signature(to_arrow_schema).parameters  # since Spark 4.2

@@ -58,16 +58,8 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one slice. Runs on executors."""
-        if not isinstance(partition, SlicePartition):  # Spark's own, for a table without rows
-            return
-        batches = SparkBatches.of(self.columns)
-        try:
-            for record_batch in read_slice(partition.slice):
-                converted = batches.convert(record_batch)
-                for first in range(0, converted.num_rows, _SENT_ROWS):
-                    yield converted.slice(first, _SENT_ROWS)
-        except (CatalogUnavailable, CatalogForbidden) as error:
-            raise type(error)(f"{error.message}{executor_hint(error)}", **error.facts) from error
+        if isinstance(partition, SlicePartition):  # else Spark's own, for a table without rows
+            yield from slice_rows(partition.slice, self.columns)
 
 
 class FilteringTableReader(TableReader):
@@ -87,3 +79,15 @@ class FilteringTableReader(TableReader):
         predicates += [] if self.predicate is None else [self.predicate]
         self.predicate = conjunction(*predicates) if predicates else None
         return [one for one, predicate in found if predicate is None]
+
+
+def slice_rows(one: Slice, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice as Spark demands them. Runs on executors."""
+    batches = SparkBatches.of(columns)
+    try:
+        for record_batch in read_slice(one):
+            converted = batches.convert(record_batch)
+            for first in range(0, converted.num_rows, _SENT_ROWS):
+                yield converted.slice(first, _SENT_ROWS)
+    except (CatalogUnavailable, CatalogForbidden) as error:
+        raise type(error)(f"{error.message}{executor_hint(error)}", **error.facts) from error

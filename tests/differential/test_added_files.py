@@ -143,6 +143,35 @@ def test_no_statistics_hide_rows_of_added_files(oracle: Oracle, catalog: Catalog
     assert oracle.query("SELECT count(*) FROM t WHERE b AND y = '\\x00'::BLOB") == [(2,)]
 
 
+@pytest.mark.parametrize(
+    ("type_", "stored"),
+    [
+        ("TIMESTAMPTZ", pa.timestamp("ns", "UTC")),
+        ("TIMESTAMP", pa.timestamp("ns")),
+        ("TIMESTAMP_MS", pa.timestamp("us")),
+        ("TIMESTAMP_S", pa.timestamp("us")),
+        ("TIMESTAMP_S", pa.timestamp("ms")),
+    ],
+    ids=str,
+)
+def test_finer_times_of_added_files_are_what_the_extension_reads(
+    oracle: Oracle, catalog: Catalog, tmp_path: Path, type_: str, stored: pa.DataType
+) -> None:
+    ticks = [0, 499, 500, 999, 1500, 2499, 2500, 499_999, 500_000, 1_999_999_999, 4 * 10**15]
+    values = pa.array([sign * tick for tick in ticks for sign in (1, -1)] + [None], stored)
+    path = write(tmp_path / "finer.parquet", pa.table({"id": range(len(values)), "t": values}))
+    oracle.attach(catalog.attach, data_path=catalog.data_path)
+    oracle.execute(f"CREATE TABLE t (id BIGINT, t {type_}); CALL ducklake_add_data_files('lake', 't', '{path}')")
+
+    with Lake.open(catalog.url) as lake:
+        found = lake.table("t").read().sort_by("id").column("t")
+
+    ticks_of = {"s": "epoch(t)::BIGINT", "ms": "epoch_ms(t)", "us": "epoch_us(t)"}[found.type.unit]
+    assert [(tick,) for tick in found.cast(pa.int64()).to_pylist()] == oracle.query(
+        f"SELECT {ticks_of} FROM t ORDER BY id"
+    )
+
+
 def test_columns_that_are_missing_or_left_over(oracle: Oracle, catalog: Catalog, tmp_path: Path) -> None:
     struct = pa.array([{"a": 1, "z": 2}, None], pa.struct([("a", pa.int32()), ("z", pa.int32())]))
     path = write(tmp_path / "a.parquet", pa.table({"more": [[{"q": 1}]] * 2, "s": struct}))

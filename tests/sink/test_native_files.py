@@ -1,14 +1,19 @@
 """Files of large batches that Spark's own writer makes: they are where the lake is, and every reader reads the same."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_core import Lake
+from ducklake_core.files.parquet_writer import FileLayout
+from ducklake_sinks import native_files
+from ducklake_sinks.native_columns import NativeColumns
 from tests.fixtures.catalogs import Catalog
+from tests.fixtures.consistency import check_lake
 from tests.fixtures.oracle import Oracle
 from tests.fixtures.sinks import MakeSink
 
@@ -37,6 +42,26 @@ def test_batch_is_found_wherever_the_data_path_is(
     with Lake.open(catalog.url) as lake:
         assert sorted(lake.table("t").read(["id"]).column("id").to_pylist()) == list(range(2000))
     assert not list(tmp_path.glob("a%20*"))
+
+
+def test_files_of_an_attempt_that_spark_has_given_up_are_not_taken(
+    spark: SparkSession, make_sink: MakeSink, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_go_on(frame: DataFrame, layout: FileLayout, directory: str, columns: NativeColumns) -> None:
+        write(frame, layout, directory, columns)
+        late = Path(directory) / "_temporary/0/_temporary/attempt_1"  # of a copy of a slow task, which the other outran
+        late.mkdir(parents=True)
+        shutil.copy(next(Path(directory).glob("*.parquet")), late)
+        (late / "part-9.parquet").write_bytes(b"not whole")
+
+    write = native_files._write
+    monkeypatch.setattr(native_files, "_write", write_and_go_on)
+
+    make_sink(table="t", inline_rows=0)(spark.range(0, 2000, 1, 2), 0)
+
+    with Lake.open(catalog.url) as lake:
+        assert sorted(lake.table("t").read(["id"]).column("id").to_pylist()) == list(range(2000))
+    check_lake(catalog, orphans=0)
 
 
 @pytest.mark.usefixtures("_times_as_before_spark_4_3")

@@ -91,6 +91,26 @@ def test_views_and_metadata_in_spark(lake: Lake, catalog: Catalog, oracle: Oracl
 
 
 @pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
+def test_views_of_tables_that_are_gone_or_broken_are_left_out(
+    lake: Lake, catalog: Catalog, spark: SparkSession
+) -> None:
+    lake.create_table('eu."o.d d"', {"id": "int64"})
+    before = register_views(spark, catalog.url, "gone")
+    lake.drop_table('eu."o.d d"')
+    path = Path(lake.table("orders").files()[0].path)
+    path.rename(f"{path}.aside")
+
+    after = register_views(spark, catalog.url, "gone")
+
+    Path(f"{path}.aside").rename(path)
+    assert set(before.tables.values()) == {"gone_orders", "gone_eu_added", "gone_eu_o.d d"}
+    assert after.tables == {"eu.added": "gone_eu_added"}
+    assert "cannot open file" in after.left_out["main.orders"]
+    names = {view.name for view in spark.catalog.listTables() if view.name.startswith("gone_")}
+    assert names == {"gone_eu_added", *after.metadata.values()}
+
+
+@pytest.mark.parametrize("make_catalog", ["sqlite"], indirect=True)
 def test_a_table_as_users_of_delta_know_it(lake: Lake, catalog: Catalog, oracle: Oracle, spark: SparkSession) -> None:
     table = DuckLakeTable.for_name(spark, catalog.url, "orders")
     before = lake.snapshots()[-1].snapshot_id

@@ -80,13 +80,27 @@ def _timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
     else:
         return array.cast(target)
     common = min(multiply, divide)
-    scaled = _scaled(ticks.fill_null(0).to_numpy(), infinite, multiply // common, divide // common)
+    values = ticks.fill_null(0).to_numpy()
+    is_infinite = np.abs(values) == infinite
+    finite = np.where(is_infinite, 0, values)
+    if divide > common:
+        scaled = _coarser(finite, divide // common, rounds=array.type.unit != "ns")
+    else:
+        scaled = _finer(finite, multiply // common)
+    scaled = np.where(is_infinite, np.sign(values) * INFINITE_TICKS, scaled)
     return pa.array(scaled, mask=~validity_of(ticks)).view(target)
 
 
-def _scaled(ticks: np.ndarray, infinite: int, multiply: int, divide: int) -> np.ndarray:
-    is_infinite = np.abs(ticks) == infinite
-    finite = np.where(is_infinite, 0, ticks)
-    if multiply > 1 and len(finite) and np.abs(finite).max() > INFINITE_TICKS // multiply:
+def _finer(ticks: np.ndarray, multiply: int) -> np.ndarray:
+    if multiply > 1 and len(ticks) and np.abs(ticks).max() > INFINITE_TICKS // multiply:
         raise pa.ArrowInvalid("a time is beyond the range of the column's unit")
-    return np.where(is_infinite, np.sign(ticks) * INFINITE_TICKS, finite * multiply // divide)
+    return ticks * multiply
+
+
+def _coarser(ticks: np.ndarray, divide: int, *, rounds: bool) -> np.ndarray:
+    """Return ticks of a unit that is so much coarser, as the reference has them, which allows this in added files.
+
+    It cuts nanoseconds toward 1970, and rounds other units to the nearest, from the middle away from 1970.
+    """
+    size, sign = np.abs(ticks), np.sign(ticks)
+    return np.asarray(sign * (size // divide + rounds * (size % divide >= divide // 2)))

@@ -40,7 +40,17 @@ def plan_slices(
         check_retained(session, table, snapshot)
         return list_parts(session, known, request, limits)
 
-    parts = ask_catalog(database, table, ask).parts
+    return share_parts(storage, table, request, ask_catalog(database, table, ask).parts, limits)
+
+
+def share_parts(
+    storage: Storage,
+    table: TableVersion,
+    request: RowRequest,
+    parts: Sequence[Part],
+    limits: SliceLimits = DEFAULT_LIMITS,
+) -> list[Slice]:
+    """Share out the rows of some parts of a table."""
     share = _share_of(request.needed_columns, table.columns)
     extents = [_extent(part, share) for part in parts]
     shared = cut_evenly(extents, limits.count or count_slices(sum(extent.cost for extent in extents)))
