@@ -36,6 +36,7 @@ class ChangeArguments(TypedDict, total=False):
     except_columns: str | Sequence[str]
     ignore_null_updates: bool
     kept_columns: str | None
+    old_keys: str | None
     on_duplicate_keys: OnDuplicateKeys
     keep_deleted_keys: str | float | timedelta
     stored_as_scd_type: int
@@ -53,6 +54,7 @@ class ChangeRules:
     except_columns: tuple[str, ...] = ()
     ignore_null_updates: bool = False
     kept_columns: str | None = None
+    old_keys: str | None = None
     on_duplicate_keys: OnDuplicateKeys = "error"
     keep_deleted_keys: str | float | timedelta = DEFAULT_KEEP_DELETED
     stored_as_scd_type: int = 1
@@ -79,8 +81,8 @@ class ChangeRules:
 
     def stored(self, schema: FrameSchema) -> FrameSchema:
         """Return the columns that the table has."""
-        kept = () if self.kept_columns is None else (self.kept_columns,)
-        left_out = {fold(name) for name in (*self.except_columns, *kept, *self._conditions())}
+        said = (name for name in (self.kept_columns, self.old_keys) if name is not None)
+        left_out = {fold(name) for name in (*self.except_columns, *said, *self._conditions())}
         left = schema.without(*(name for name in schema.types if fold(name) in left_out))
         return left.with_columns(self._of_versions(schema)) if self.keeps_history else left
 
@@ -118,6 +120,7 @@ class ChangeRules:
             except_columns=(*self.except_columns, *marks),
             ignore_null_updates=self.ignore_null_updates,
             kept_columns=self.kept_columns,
+            old_keys=self.old_keys,
             on_duplicate_keys=self.on_duplicate_keys,
             keep_deleted_keys=self.keep_deleted_keys,
             stored_as_scd_type=self.stored_as_scd_type,

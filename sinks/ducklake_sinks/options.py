@@ -44,8 +44,8 @@ DUPLICATE_CHOICES = ("error", "keep_first")
 # What only an upsert can be told.
 CHANGE_OPTIONS = (
     *("keys", "sequence_by", "apply_as_deletes", "apply_as_truncates"),
-    *("except_columns", "ignore_null_updates", "kept_columns", "on_duplicate_keys", "keep_deleted_keys"),
-    *("stored_as_scd_type", "track_history_columns"),
+    *("except_columns", "ignore_null_updates", "kept_columns", "old_keys"),
+    *("on_duplicate_keys", "keep_deleted_keys", "stored_as_scd_type", "track_history_columns"),
 )
 _SORT_KEY = re.compile(r"""("[^"]+"|[^\s"]+)(\s+(ASC|DESC))?(\s+NULLS\s+(FIRST|LAST))?""", re.IGNORECASE)
 _TEXTS = {"type": ["string", "array"], "items": {"type": "string"}}
@@ -205,6 +205,9 @@ class SinkOptions(Settings):
     ignore_null_updates: Flag = setting("a null in a change leaves the value that the row has", default=False)
     kept_columns: OptionalText = setting(
         "a column of the changes with lists of columns: the row keeps what it has in these", default=None
+    )
+    old_keys: OptionalText = setting(
+        "a column of the changes with structs of the key that a row had before: it is deleted", default=None
     )
     on_duplicate_keys: Annotated[str, *checked(one_of(*DUPLICATE_CHOICES), {"enum": [*DUPLICATE_CHOICES]})] = setting(
         "or `'keep_first'`: what to do about a key that the table has more than once", default="error"

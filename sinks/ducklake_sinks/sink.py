@@ -68,6 +68,7 @@ class DuckLakeSink:
         except_columns: Sequence[str] | str = (),
         ignore_null_updates: bool = False,
         kept_columns: str | None = None,
+        old_keys: str | None = None,
         on_duplicate_keys: str = "error",
         keep_deleted_keys: str | float | timedelta = "7d",
         stored_as_scd_type: int = 1,

@@ -25,7 +25,7 @@ def test_arrays_of_dates_and_of_bytes_that_are_not_told_are_kept(spark: SparkSes
     changes = spark.createDataFrame([("u", None, untold), ("u", None, told)], types).coalesce(1)
 
     changes.createOrReplaceTempView("input")
-    found = [row[KEPT] for row in spark.sql(unwrap_sql(types)).collect()]
+    found = [row[KEPT] for row in spark.sql(unwrap_sql(types, ())).collect()]
     spark.catalog.dropTempView("input")
 
     assert found == [["days", "parts", "texts", "digits"], []]

@@ -74,6 +74,31 @@ def test_delete_needs_nothing_but_the_key(
     assert oracle.query("SELECT * FROM orders") == [(2, "Bob")]
 
 
+def test_update_that_changes_the_key_leaves_no_row_of_the_old_one(
+    spark: SparkSession, catalog: Catalog, make_writer: MakeWriter, oracle: Oracle
+) -> None:
+    """Of a table without a primary key Debezium sends an update with both keys, and no delete of the old one."""
+    write = make_writer(format="debezium", schema=SCHEMA, sink={"mode": "upsert", "keys": ["ID"]}).write
+    write(record_frame(spark, [envelope("c", after=row(i, "old")) for i in (1, 2, 5, 7)]).coalesce(1), 0)
+
+    second = [
+        envelope("u", row(1, "old"), row(2, "moved")),  # after another has left the key
+        envelope("u", row(2, "old"), row(3, "first")),
+        envelope("u", row(3, "first"), row(4, "second")),
+        envelope("c", after=row(3, "new")),
+        envelope("u", row(5, "old"), row(5, "same key")),
+        envelope("u", None, row(6, "nothing of before")),
+        envelope("u", {"a name": "old"}, row(7, "no key of before")),
+    ]
+    write(record_frame(spark, [second[1], second[0], *second[2:]]).coalesce(1), 1)
+
+    oracle.attach(catalog.attach)
+    assert oracle.query("SELECT * FROM orders ORDER BY id") == [
+        *((2, "moved"), (3, "new"), (4, "second"), (5, "same key")),
+        *((6, "nothing of before"), (7, "no key of before")),
+    ]
+
+
 LARGE = "id bigint, numbers array<int>, v bigint, doc string, data binary, tags array<string>, props map<string,string>"
 UNTOLD = "__debezium_unavailable_value"
 UNTOLD_BYTES = b64encode(UNTOLD.encode()).decode()

@@ -24,6 +24,7 @@ from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import build_columns
 from ducklake_core.upsert.conditions import rows_where
 from ducklake_core.upsert.key_index import KeyIndex
+from ducklake_core.upsert.old_keys import with_old_keys
 from ducklake_core.upsert.rules import UpsertRules
 from ducklake_core.upsert.untold import Untold, untold_values
 
@@ -117,17 +118,18 @@ class Arrived:
     @classmethod
     def of(cls, data: pa.Table, table: TableVersion, rules: UpsertRules) -> Arrived:
         """Look at events; raise InvalidInput for null keys and sequences."""
-        count = data.num_rows
         _refuse_doubled(data, table, rules)
         keys, order_columns = key_columns(table, rules), sequence_columns(table, data.schema, rules)
-        deletes = np.ones(count, bool) if rules.deletes_all else rows_where(data, rules.apply_as_deletes)
+        deletes = np.ones(data.num_rows, bool) if rules.deletes_all else rows_where(data, rules.apply_as_deletes)
+        truncates = rows_where(data, rules.apply_as_truncates)
+        data, places, is_old = with_old_keys(data, rules.old_keys, keys, table)
+        deletes, truncates, count = deletes[places] | is_old, truncates[places] & ~is_old, data.num_rows
         sequence = _conformed(data, order_columns, table, "sequence") if order_columns else None
-        after_truncate = _after_truncate(rows_where(data, rules.apply_as_truncates), sequence)
+        after_truncate = _after_truncate(truncates, sequence)
         if after_truncate is not None:
-            data, deletes = data.take(after_truncate), deletes[after_truncate]
+            data, deletes, places = data.take(after_truncate), deletes[after_truncate], places[after_truncate]
             sequence = None if sequence is None else sequence.take(after_truncate)
         index = KeyIndex(_conformed(data, keys, table, "key").columns)
-        places = np.arange(count) if after_truncate is None else after_truncate
         return cls(data, places, table, rules, index, deletes, sequence, count, after_truncate is not None)
 
     def last(self, passed_over: np.ndarray | None = None) -> Events:

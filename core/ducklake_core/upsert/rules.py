@@ -25,6 +25,7 @@ class UpsertArguments(TypedDict, total=False):
     except_columns: Sequence[str]
     ignore_null_updates: bool
     kept_columns: str | None
+    old_keys: str | None
     fill_missing: bool
     on_duplicate_keys: OnDuplicateKeys
     keep_deleted_keys: str | float | timedelta
@@ -42,8 +43,9 @@ class UpsertRules:
     `apply_as_deletes`, `apply_as_truncates`: a boolean column or a condition over the events' columns.
     `except_columns`: columns of the events that the table does not get. `ignore_null_updates`: a null leaves the value
     that the row has. `kept_columns`: a column of the events with lists of columns that the event does not tell: the
-    row keeps their values, and there must be one. `fill_missing`: columns that the events lack keep their values, and
-    get defaults in new rows.
+    row keeps their values, and there must be one. `old_keys`: a column of the events with structs of the key that a row
+    had before, null where it stays: that key is deleted. `fill_missing`: columns that the events lack keep their
+    values, and get defaults in new rows.
     `on_duplicate_keys`: what becomes of a key that the table has twice: an error, or the row of the lowest id is kept.
     `keep_deleted_keys`: how long a deleted key is remembered, so that an event from before it is known to be late.
     `stored_as_scd_type`: 1 keeps the last row of each key, 2 all its versions, each with when it began and ended.
@@ -58,6 +60,7 @@ class UpsertRules:
     except_columns: tuple[str, ...] = ()
     ignore_null_updates: bool = False
     kept_columns: str | None = None
+    old_keys: str | None = None
     fill_missing: bool = False
     on_duplicate_keys: OnDuplicateKeys = "error"
     deletes_all: bool = False  # each event deletes its key
@@ -77,8 +80,8 @@ class UpsertRules:
         names = _names(keys)
         if not names:
             raise InvalidInput("an upsert needs keys: name the columns that tell rows apart, as in keys=['id']")
-        kept = arguments.get("kept_columns")
-        excepted = (*_names(arguments.get("except_columns", ())), *([] if kept is None else [kept]))
+        kept, old = arguments.get("kept_columns"), arguments.get("old_keys")
+        excepted = (*_names(arguments.get("except_columns", ())), *(name for name in (kept, old) if name is not None))
         if left_out := {fold(name) for name in names} & {fold(name) for name in excepted}:
             raise InvalidInput(f"except_columns has the key {sorted(left_out)}: rows without it cannot be told apart")
         for problem in history_problems(arguments):
@@ -94,6 +97,7 @@ class UpsertRules:
             except_columns=excepted,
             ignore_null_updates=arguments.get("ignore_null_updates", False),
             kept_columns=kept,
+            old_keys=old,
             fill_missing=arguments.get("fill_missing", False),
             on_duplicate_keys=policy,
             keep_deleted=_duration(arguments.get("keep_deleted_keys", DEFAULT_KEEP_DELETED)),

@@ -62,6 +62,7 @@ class BatchWriter:
         self._transform = Transform(pipeline_name, _sql(pipeline), pipeline.sink.route)
         self._route = pipeline.sink.route
         self._unwraps = pipeline.applies_envelopes
+        self._row_keys = pipeline.sink.keys if keys is None else keys
         self._envelope: StructType | None = None  # which the transform unwraps, where envelopes are applied
         self._skips_tombstones = isinstance(pipeline.input, KafkaInput) and pipeline.input.tombstones == "skip"
         self._letter_topic = _letter_topic(pipeline)
@@ -123,9 +124,8 @@ class BatchWriter:
             if envelope != self._envelope:
                 self._envelope = envelope
                 is_of_topic = None if self._keys is None else True
-                self._transform = Transform(
-                    self.pipeline_name, unwrap_sql(envelope), self._route, routes_input=is_of_topic
-                )
+                sql = unwrap_sql(envelope, self._row_keys)
+                self._transform = Transform(self.pipeline_name, sql, self._route, routes_input=is_of_topic)
 
     def _append_rows(self, tx: SinkTransaction, batch: DataFrame) -> None:
         """Append rows that come as they are; those of a change feed are counted as they are read, where that can be."""

@@ -10,10 +10,12 @@ from uuid import UUID
 
 from pyspark.sql import types as T  # noqa: N812 # Spark's own convention
 
+from ducklake_core.spec.names import fold
 from ducklake_streaming.formats.strict_types import literal, quoted
 
 OP = "__op"
 KEPT = "__kept"
+OLD_KEYS = "__old_keys"
 _APPLIED = "'c', 'r', 'u', 'd', 't'"  # created, read by a first snapshot, updated, deleted, truncated; not messages
 # What stands for a large value that has not changed: the database does not tell it.
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -24,7 +26,7 @@ _BINARY = f"CAST({literal(UNAVAILABLE)} AS BINARY)"
 _UUID = str(UUID(bytes=md5(_BYTES, usedforsecurity=False).digest(), version=3))  # as Java names it, in arrays of them
 
 
-def unwrap_sql(envelope: T.StructType) -> str:
+def unwrap_sql(envelope: T.StructType, keys: Sequence[str]) -> str:
     """Return the SQL that makes a change of each envelope: the row that it is about, and what happened to it.
 
     A truncate has no row, and so no key: among the events of several partitions it has no place. It is a bad row, but
@@ -33,7 +35,10 @@ def unwrap_sql(envelope: T.StructType) -> str:
     row = envelope["after"].dataType
     fields = row.fields if isinstance(row, T.StructType) else ()
     columns = ", ".join(f"{_value(field)} AS {quoted(field.name)}" for field in fields)
-    return f"SELECT {columns}, {_kept(fields)} AS {KEPT}, op AS {OP} FROM input WHERE op IN ({_APPLIED})"  # noqa: S608 # names are quoted
+    names = {fold(field.name) for field in fields}
+    old_keys = _old_keys([key for key in keys if fold(key) in names])  # who applies the rows tells which is missing
+    said = f"{_kept(fields)} AS {KEPT}, {old_keys} AS {OLD_KEYS}, op AS {OP}"
+    return f"SELECT {columns}, {said} FROM input WHERE op IN ({_APPLIED})"  # noqa: S608 # names are quoted
 
 
 def envelope_rules(
@@ -44,12 +49,27 @@ def envelope_rules(
         "apply_as_deletes": f"{OP} = 'd'",
         "apply_as_truncates": f"{OP} = 't'" if applies_truncates else None,
         "kept_columns": KEPT,
+        "old_keys": OLD_KEYS,
         "except_columns": (*except_columns, OP),
     }
 
 
 def _value(field: T.StructField) -> str:
     return f"if(op = 'd', before.{quoted(field.name)}, after.{quoted(field.name)})"
+
+
+def _old_keys(keys: Sequence[str]) -> str:
+    """Return the SQL of the key that an update has changed, null where it has not, or does not tell.
+
+    Where the key is the one of Debezium's records, it sends a delete and an insert itself.
+    """
+    if not keys:
+        return "CAST(NULL AS STRING)"
+    befores = [f"before.{quoted(key)}" for key in keys]
+    has_other = " OR ".join(f"before.{quoted(key)} <> after.{quoted(key)}" for key in keys)
+    old = ", ".join(f"{literal(key)}, {before}" for key, before in zip(keys, befores, strict=True))
+    is_told = " AND ".join(f"{before} IS NOT NULL" for before in befores)
+    return f"if(op = 'u' AND {is_told} AND ({has_other}), named_struct({old}), NULL)"
 
 
 def _kept(fields: Sequence[T.StructField]) -> str:
