@@ -116,7 +116,7 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         self._refuse_wrong_base(staged)
         if self._epoch is None and staged.is_empty:
             return CommitResult(None)
-        self._commit = Commit(staged, self._stage, self._find_apart)
+        self._commit = self._new_commit(staged)
         try:
             return self._lake.committer.run(self._commit)
         except CatalogLimitExceeded as error:  # such as a row of many columns that does not fit on a page
@@ -124,8 +124,11 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
                 raise
             rows = sum(self._rows.write_added(pending) for pending in self._pending.tables.values())
             self._lake.recorder.record(RowsNotInlined(rows, error))
-        self._commit = Commit(self._stage(next_id), self._stage, self._find_apart)
+        self._commit = self._new_commit(self._stage(next_id))
         return self._lake.committer.run(self._commit)
+
+    def _new_commit(self, staged: Staged) -> Commit:
+        return Commit(staged, self._stage, self._find_apart, self._lake.known_tables.foresee)
 
     def discard(self) -> None:
         """End the transaction and remove the files that were written; one that has ended is left alone.
