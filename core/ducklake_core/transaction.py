@@ -362,6 +362,11 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
             return False
         return True
 
+    def row_limit(self, table: str) -> int:
+        """Return up to how many rows a table keeps in the catalog; 0 where it keeps none."""
+        pending = self._table(table)
+        return pending.options.row_limit if pending.can_inline else 0
+
     def has_schema(self, name: str) -> bool:
         return self._open().find_schema(name) is not None
 

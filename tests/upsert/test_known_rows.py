@@ -10,7 +10,9 @@ import pytest
 
 from ducklake_core import Lake
 from ducklake_core.model import TableId
+from ducklake_core.pending import PendingTable
 from ducklake_core.plan.commit_plan import MadeCommit
+from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert import known_tables
 from ducklake_core.upsert.known_rows import KnownRows
 from ducklake_core.upsert.search import Search
@@ -195,4 +197,24 @@ def test_what_goes_wrong_beside_a_commit_does_not_fail_it(
     lake.upsert("t", rows([1], "new "), keys="id")
 
     assert contents(lake)[1] == "new 1"
+    check_lake(catalog)
+
+
+def test_many_rows_are_written_once_where_another_has_committed_meanwhile(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, real = [], RowWriter._write
+
+    def write(writer: RowWriter, pending: PendingTable, new: pa.Table, row_ids: np.ndarray | None) -> object:
+        written.append(new.num_rows)
+        return real(writer, pending, new, row_ids)
+
+    with Lake.open(catalog.url) as other:
+        other.delete("t", "id = 7")
+    monkeypatch.setattr(RowWriter, "_write", write)
+
+    report = lake.upsert("t", rows(list(range(MANY)), "new "), keys="id")
+
+    assert written == [MANY - 1]  # the other one is inlined
+    assert (report.updated, report.inserted) == (MANY - 1, 1)
     check_lake(catalog)

@@ -62,6 +62,7 @@ from ducklake_core.retries import retry_while_unavailable
 # files for several of the next ids it has them when its turn comes. After the last time it waits, as after any
 # contention: the patience with the catalog bounds the whole.
 _STAGED_IDS = (1, 4, 16)
+_ALONE_COMMITS = 8
 
 
 class Committer:
@@ -81,6 +82,12 @@ class Committer:
         """The snapshot that our last commit has made; None: another's commit may well have followed on it."""
         last = self._last  # another thread may commit meanwhile
         return last.head if last is not None and last.stats else None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else has committed for some time, so that even what costs much may be based on `last_head`."""
+        last = self._last
+        return last is not None and last.in_a_row >= _ALONE_COMMITS
 
     def run(self, commit: Commit) -> CommitResult:
         """Make one snapshot of the changes, or find that their epoch is committed already."""

@@ -101,7 +101,7 @@ class OldValues:
         if all(file is None for file, _ in files):
             return np.zeros(len(hits.numbers), bool)
         places = [(None if f is None else find_bounds(self.storage, f, self.columns), p) for f, p in files]
-        return certainly_other(places, self.columns, new)
+        return certainly_other(places, [c for c in self.columns if c not in self.keys], new)
 
 
 def _rounds(columns: Sequence[Column], known: set[str]) -> Iterator[Sequence[Column]]:
