@@ -70,16 +70,28 @@ class LakeKeyedChanges:
         sequences, and for keys that the table has twice.
         """
         events, memory = to_table(data), UpsertMemory()
-        return self._retry(table, lambda tx: tx.upsert(table, events, keys=keys, memory=memory, **arguments))
+        inlined = arguments.get("inline_rows")
+
+        def operation(tx: Transaction) -> UpsertReport:
+            return tx.upsert(table, events, keys=keys, memory=memory, **arguments)
+
+        return self._retry(table, operation, lambda limit: events.num_rows <= (limit if inlined is None else inlined))
 
     def delete_keys(self, table: str, data: Any, *, keys: str | Sequence[str]) -> UpsertReport:  # Any: see upsert
         """Delete the rows that have one of some keys, in one snapshot; other columns of the data are left alone."""
         rows, memory = to_table(data), UpsertMemory()
-        return self._retry(table, lambda tx: tx.delete_keys(table, rows, keys=keys, memory=memory))
 
-    def _retry(self, table: str, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport:
+        def operation(tx: Transaction) -> UpsertReport:
+            return tx.delete_keys(table, rows, keys=keys, memory=memory)
+
+        return self._retry(table, operation, lambda limit: rows.num_rows <= limit)
+
+    def _retry(
+        self, table: str, operation: Callable[[Transaction], UpsertReport], is_few: Callable[[int], bool]
+    ) -> UpsertReport:
+        """Change rows; `is_few` tells whether they are inlined by a table that inlines up to so many."""
         begun, lake = self.clock.seconds(), cast("Lake", self)
-        report = self._try_after_own(operation)
+        report = self._try_after_own(table, operation, is_few)
         if report is None:
             for attempt in conflict_retries(after=lambda _: True, stop=UPSERT_STOP, recorder=self.recorder):
                 with attempt:
@@ -89,11 +101,19 @@ class LakeKeyedChanges:
         self.recorder.record(_told(table, report, self.clock.seconds() - begun))
         return report
 
-    def _try_after_own(self, operation: Callable[[Transaction], UpsertReport]) -> UpsertReport | None:
-        """Change rows from our own last commit on; None: it is not the head, or may not be, and nothing was done."""
+    def _try_after_own(
+        self, table: str, operation: Callable[[Transaction], UpsertReport], is_few: Callable[[int], bool]
+    ) -> UpsertReport | None:
+        """Change rows from our own last commit on; None: it is not the head, or may not be, and nothing was done.
+
+        To look at the head is a round trip; what is written to files in vain costs many, and is risked where nobody
+        else has committed for some time.
+        """
         tx = self._begin_after_own()
         try:
-            return None if tx is None else _run(tx, operation)
+            if tx is None or not (cast("Lake", self).committer.is_alone or is_few(tx.inlined_row_limit(table))):
+                return None
+            return _run(tx, operation)
         except TerminalError:
             cast("Lake", self).forget()  # perhaps what we remember has changed: look again
             return None
@@ -158,6 +178,11 @@ class TransactionKeyedChanges:
         wanted, rows = {fold(name) for name in rules.keys}, to_table(data)
         rows = rows.select([name for name in rows.column_names if fold(name) in wanted])
         return self._apply(self._table(table), rows, rules, memory or UpsertMemory())
+
+    def inlined_row_limit(self, table: str) -> int:
+        """Return up to how many rows a table keeps in the catalog; 0 where it keeps none."""
+        pending = self._table(table)
+        return pending.options.row_limit if pending.can_inline else 0
 
     def _refuse_wrong_base(self, staged: Staged) -> None:
         """Raise CommitConflict where rows of an assumed base ask for nothing, and it is not the head.

@@ -116,15 +116,17 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         self._refuse_wrong_base(staged)
         if self._epoch is None and staged.is_empty:
             return CommitResult(None)
-        self._commit = Commit(staged, self._stage, self._find_apart)
         try:
-            return self._lake.committer.run(self._commit)
+            return self._run(staged)
         except CatalogLimitExceeded as error:  # such as a row of many columns that does not fit on a page
             if self.in_doubt or not any(pending.added for pending in self._pending.tables.values()):
                 raise
             rows = sum(self._rows.write_added(pending) for pending in self._pending.tables.values())
             self._lake.recorder.record(RowsNotInlined(rows, error))
-        self._commit = Commit(self._stage(next_id), self._stage, self._find_apart)
+        return self._run(self._stage(next_id))
+
+    def _run(self, staged: Staged) -> CommitResult:
+        self._commit = Commit(staged, self._stage, self._find_apart, self._lake.known_tables.foresee)
         return self._lake.committer.run(self._commit)
 
     def discard(self) -> None:

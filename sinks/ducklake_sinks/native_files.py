@@ -50,7 +50,7 @@ PROTOCOL_SETTING, S3_PROTOCOL = (
 # Before 4.3 Spark writes INT96, which has no time zone: DuckDB takes such times for those of its own session's zone.
 # Spark 4.1 heeds no option of the write. It stays set, as batches of one session may be written at once.
 _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-# Where attempts of tasks write until they are committed. One that Spark gave up may go on there, after the job's commit.
+# Where attempts of tasks write until they are committed. One that Spark gave up may go on there after the job's commit.
 _ATTEMPTS = "_temporary"
 _GUESSED_TEXT_BYTES = 32
 _FOOTER_READERS = 8

@@ -270,7 +270,7 @@ SINK_ARGUMENTS = (
     *("route", "stream", "partition_by", "sorted_by", "table_options", "merge_schema", "inline_rows", "inline_bytes"),
     *("flush", "on_bad_row", "dead_letter_table", "job", "catalog_timeout"),
     *("mode", "keys", "sequence_by", "apply_as_deletes", "apply_as_truncates", "except_columns"),
-    *("ignore_null_updates", "kept_columns", "on_duplicate_keys", "keep_deleted_keys"),
+    *("ignore_null_updates", "kept_columns", "old_keys", "on_duplicate_keys", "keep_deleted_keys"),
     *("stored_as_scd_type", "track_history_columns"),
 )
 # What sources of other formats call something else, or what belongs elsewhere.

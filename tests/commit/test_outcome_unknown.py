@@ -14,7 +14,7 @@ import pytest
 from ducklake_core import Lake
 from ducklake_core.catalog.commit import CommitResult
 from ducklake_core.catalog.postgres.session import PostgresSession
-from ducklake_core.catalog.session import Statement
+from ducklake_core.catalog.session import Later, Statement
 from ducklake_core.clock import Clock, utc_now
 from ducklake_core.errors import CatalogError, CommitOutcomeUnknown
 from ducklake_core.model import Epoch, Snapshot
@@ -411,9 +411,12 @@ def landing_then(act: Callable[[], None]) -> Callable[..., None]:
     write = PostgresSession._write_pipelined
 
     def write_then_act(
-        self: PostgresSession, statements: Sequence[Statement], and_then: Callable[[], Sequence[Statement]]
+        self: PostgresSession,
+        statements: Sequence[Statement],
+        later: Sequence[Later],
+        while_waiting: Callable[[], object],
     ) -> None:
-        write(self, statements, and_then)
+        write(self, statements, later, while_waiting)
         act()
 
     return write_then_act

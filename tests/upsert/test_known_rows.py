@@ -9,6 +9,10 @@ import pyarrow as pa
 import pytest
 
 from ducklake_core import Lake
+from ducklake_core.model import TableId
+from ducklake_core.pending import PendingTable
+from ducklake_core.plan.commit_plan import MadeCommit
+from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert import known_tables
 from ducklake_core.upsert.known_rows import KnownRows
 from ducklake_core.upsert.search import Search
@@ -154,3 +158,63 @@ def test_a_piece_of_a_large_table_does_not_keep_it(lake: Lake) -> None:
 
     known = next(iter(lake.known_tables._tables.values()))
     assert known.size_bytes < 20_000
+
+
+def test_keys_that_no_file_has_any_more_are_not_looked_for_in_files(catalog: Catalog, lake: Lake) -> None:
+    opened = [lake.upsert("t", rows([5, 300], f"{turn} "), keys="id").files_opened for turn in range(3)]
+
+    assert opened == [1, 1, 0]
+    assert contents(lake)[5] == "2 5"
+    check_lake(catalog)
+
+
+def test_a_row_of_a_file_that_a_discarded_transaction_had_deleted_is_found_again(catalog: Catalog, lake: Lake) -> None:
+    with lake.transaction() as discarded:
+        discarded.delete("t", "id = 20")
+        discarded.upsert("t", rows([20], "never "), keys="id")
+        discarded.discard()
+
+    report = lake.upsert("t", rows([20], "new "), keys="id")
+
+    assert (report.inserted, report.updated) == (0, 1)
+    assert lake.table("t").read(["id"]).column("id").to_pylist().count(20) == 1
+    check_lake(catalog)
+
+
+def test_what_goes_wrong_beside_a_commit_does_not_fail_it(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, real = [], KnownRows.after
+
+    def failing_once(known: KnownRows, made: MadeCommit, table_id: TableId) -> KnownRows | None:
+        calls.append(table_id)
+        if len(calls) == 1 and catalog.url.startswith("postgres"):  # others are not waited for
+            raise MemoryError
+        return real(known, made, table_id)
+
+    monkeypatch.setattr(KnownRows, "after", failing_once)
+
+    lake.upsert("t", rows([1], "new "), keys="id")
+
+    assert contents(lake)[1] == "new 1"
+    check_lake(catalog)
+
+
+def test_many_rows_are_written_once_where_another_has_committed_meanwhile(
+    catalog: Catalog, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, real = [], RowWriter._write
+
+    def write(writer: RowWriter, pending: PendingTable, new: pa.Table, row_ids: np.ndarray | None) -> object:
+        written.append(new.num_rows)
+        return real(writer, pending, new, row_ids)
+
+    with Lake.open(catalog.url) as other:
+        other.delete("t", "id = 7")
+    monkeypatch.setattr(RowWriter, "_write", write)
+
+    report = lake.upsert("t", rows(list(range(MANY)), "new "), keys="id")
+
+    assert written == [MANY - 1]  # the other one is inlined
+    assert (report.updated, report.inserted) == (MANY - 1, 1)
+    check_lake(catalog)

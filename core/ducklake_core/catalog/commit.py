@@ -54,14 +54,16 @@ class Commit:
     `stage_for` writes the delete files that name their snapshot for the id that it is given, and returns the changes
     with them; None: no file of these changes names one. `find_apart` returns the tables whose rows the changes rest on
     and whose new rows since the base, up to a snapshot, are of no concern to them; None: there are none such.
-    `in_doubt`: a COMMIT was sent, and it is not certain that it
-    has failed. `lost_answers`: how many got none; `was_found`: one of those has made the snapshot. `ready`: the changes
-    with files that name their snapshot, by its id. `made`: what was committed, where an answer told so.
+    `foresee` is told what is on its way to the database while its answer is waited for; it does not fail.
+    `in_doubt`: a COMMIT was sent, and it is not certain that it has failed. `lost_answers`: how many got none;
+    `was_found`: one of those has made the snapshot. `ready`: the changes with files that name their snapshot, by its
+    id. `made`: what was committed, where an answer told so.
     """
 
     staged: Staged
     stage_for: Callable[[SnapshotId], Staged] | None = None
     find_apart: Callable[[Session, SnapshotId], frozenset[int]] | None = None
+    foresee: Callable[[MadeCommit], None] = lambda _: None
     attempts: int = 0
     in_doubt: bool = False
     unconfirmed: list[UnconfirmedCommit] = field(default_factory=list)

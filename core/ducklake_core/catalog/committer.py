@@ -62,6 +62,7 @@ from ducklake_core.retries import retry_while_unavailable
 # files for several of the next ids it has them when its turn comes. After the last time it waits, as after any
 # contention: the patience with the catalog bounds the whole.
 _STAGED_IDS = (1, 4, 16)
+_ALONE_COMMITS = 8
 
 
 class Committer:
@@ -81,6 +82,12 @@ class Committer:
         """The snapshot that our last commit has made; None: another's commit may well have followed on it."""
         last = self._last  # another thread may commit meanwhile
         return last.head if last is not None and last.stats else None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else has committed for some time, so that even what costs much may be based on `last_head`."""
+        last = self._last
+        return last is not None and last.in_a_row >= _ALONE_COMMITS
 
     def run(self, commit: Commit) -> CommitResult:
         """Make one snapshot of the changes, or find that their epoch is committed already."""
@@ -191,9 +198,10 @@ class Committer:
         plan = None if staged.is_empty else plan_commit(staged, basis.head, now)
         entry = None if staged.epoch is None else _ledger_entry(staged.epoch, staged, plan, now)
         snapshot = None if plan is None else plan.snapshot
-        self._write(session, commit, basis, plan, UnconfirmedCommit(snapshot, entry, now > head.snapshot_time))
+        made = None if plan is None else MadeCommit(head, staged, plan)
+        self._write(session, commit, basis, made, UnconfirmedCommit(snapshot, entry, now > head.snapshot_time))
         self._last = last_commit_after(plan, basis, last, staged, entry)
-        commit.made = None if plan is None else MadeCommit(head, staged, plan)
+        commit.made = made
         return CommitResult(snapshot, base_is_gone=basis.head.base is None)
 
     def _write(
@@ -201,20 +209,29 @@ class Committer:
         session: Session,
         commit: Commit,
         basis: CommitBasis,
-        plan: CommitPlan | None,
+        made: MadeCommit | None,
         attempt: UnconfirmedCommit,
     ) -> None:
-        """Send the plan and the ledger's entry, and COMMIT."""
+        """Send the plan and the ledger's entry, and COMMIT.
+
+        Inlined rows come after what ends others, and statistics after them: meanwhile the database is busy with those.
+        """
+        plan = None if made is None else made.plan
         rest = None if plan is None else _send_bulk_rows(session, plan)
         rows, second_half = (rest.rows, rest.closing) if rest else ((), list)
+        inlined = [write for write in rows if isinstance(write, InsertInlined)]
         closing = [] if attempt.entry is None else [ledger.entry_write(session, attempt.entry, exists=basis.has_entry)]
         closing += [] if plan is None else _version_locks(session, plan, by_copy=rest is not plan)
         faults.at("before_commit")
         with commit.sending(attempt):
             session.write_and_commit(
-                statements_of_all(session, rows),
-                lambda: [*statements_of_all(session, second_half()), *closing],
+                statements_of_all(session, [write for write in rows if not isinstance(write, InsertInlined)]),
+                [
+                    lambda: statements_of_all(session, inlined),
+                    lambda: [*statements_of_all(session, second_half()), *closing],
+                ],
                 basis.guard,
+                while_waiting=lambda: None if made is None else commit.foresee(made),
             )
         faults.at("after_commit")
 

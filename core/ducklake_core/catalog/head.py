@@ -24,12 +24,13 @@ class LastCommit:
     """What our last commit left behind: it is there as long as the head is that commit's snapshot.
 
     Whatever writes statistics makes a snapshot, and its row, with its time, is no one else's. `entry`: what it wrote
-    into the ledger, if it was an epoch.
+    into the ledger, if it was an epoch. `in_a_row`: how many of ours came before it, since another's.
     """
 
     head: Snapshot
     stats: Mapping[TableId, TableStats] = field(default_factory=dict)
     entry: LedgerEntry | None = None
+    in_a_row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +61,18 @@ def last_commit_after(
     """
     old = basis.head.snapshot
     known = before.stats if before is not None and before.head == old else None
+    in_a_row = 0 if before is None or known is None else before.in_a_row + 1
     if plan is None:
-        return LastCommit(old, known or {}, entry)
+        return LastCommit(old, known or {}, entry, in_a_row)
     new = replace(plan.snapshot, changes=None)
     is_plain = new.schema_version == old.schema_version
     has_own_time = new.snapshot_time > old.snapshot_time
     if known is None or not is_plain or not has_own_time:
-        return LastCommit(new, {}, entry)
+        return LastCommit(new, {}, entry, in_a_row)
     touched = {table.newest.table_id for table in staged.tables}  # a flush writes statistics, too
     others = {i: stats for i, stats in known.items() if i not in touched} if len(known) < _MAX_TABLES else {}
-    return LastCommit(new, others | {change.table.table_id: change.new for change in plan.stats_changes}, entry)
+    stats = others | {change.table.table_id: change.new for change in plan.stats_changes}
+    return LastCommit(new, stats, entry, in_a_row)
 
 
 def assume_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis | None:
@@ -106,7 +109,7 @@ def _guard(session: Session, head: Snapshot, entry: LedgerEntry | None) -> State
 
 def read_head(session: Session, staged: Staged, last: LastCommit | None) -> CommitBasis:
     """Read what the staged changes are planned on; what our last commit left behind is not read while it holds."""
-    known = last.stats if last else {}
+    known = last.stats if last and last.head.snapshot_id >= staged.base.snapshot_id else {}  # else others came since
     table_ids = _changed_tables(staged)
     missing = [i for i in table_ids if i not in known]
     statements = [_head_query(session, staged), *_stats_queries(session, missing)]

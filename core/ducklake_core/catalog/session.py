@@ -33,6 +33,9 @@ class Statement:
     parameters: Parameters = field(default_factory=dict)
 
 
+Later: TypeAlias = Callable[[], Sequence[Statement]]  # finds statements when it is their turn
+
+
 class Session(ABC):
     """One transaction. Statements given to `run` at once cost one round trip where the database can do that."""
 
@@ -71,14 +74,16 @@ class Session(ABC):
     def write_and_commit(
         self,
         statements: Sequence[Statement],
-        and_then: Callable[[], Sequence[Statement]] = tuple,
+        later: Sequence[Later] = (),
         guard: Statement | None = None,
+        while_waiting: Callable[[], object] = lambda: None,
     ) -> None:
-        """Run the statements and those of `and_then`, and commit; a connection lost at COMMIT: outcome unknown.
+        """Run the statements and those that `later` finds, and commit; a connection lost at COMMIT: outcome unknown.
 
-        All in one round trip where the database can do that: `and_then` is called when the first ones are on their way.
-        `guard` is run before them, and fails where the lake is not what was assumed, its format included. Without one,
-        a transaction that has not begun begins before.
+        All in one round trip where the database can do that: there each of `later` is called when what comes before is
+        on its way, and `while_waiting` when all is, COMMIT included, so that it must not fail. `guard` is run before
+        them, and fails where the lake is not what was assumed, its format included. Without one, a transaction that has
+        not begun begins before.
         """
 
     @abstractmethod

@@ -203,8 +203,9 @@ def _encoded(table: pa.Table, key: bytes | None) -> pa.Buffer:
 
 
 def _delete_table(data_file_path: str, positions: np.ndarray, snapshots: np.ndarray | None) -> pa.Table:
+    once = np.zeros(len(positions), np.int32)  # the same path in every row takes its time to be compared
     columns = [
-        (pa.repeat(data_file_path, len(positions)), "file_path", _FILE_PATH_FIELD),
+        (pa.DictionaryArray.from_arrays(once, [data_file_path]), "file_path", _FILE_PATH_FIELD),
         (pa.array(positions, pa.int64()), "pos", _POSITION_FIELD),
     ]
     if snapshots is not None:

@@ -109,14 +109,21 @@ class Storage:
     def _write_here(self, path: str) -> Iterator[pa.NativeFile]:
         key, is_open = self._key(path), False
         try:
-            self._filesystem.create_dir(str(PurePosixPath(key).parent))
-            with self._filesystem.open_output_stream(key, compression=None) as sink:
+            with self._opened_here(key) as sink:
                 is_open = True
                 yield sink
         except BaseException:  # an interrupt must leave no file behind, either
             if is_open:
                 self.remove_quietly(path)
             raise
+
+    def _opened_here(self, key: str) -> pa.NativeFile:
+        """Open a new file; the first one of its directory makes that."""
+        try:
+            return self._filesystem.open_output_stream(key, compression=None)
+        except FileNotFoundError:
+            self._filesystem.create_dir(str(PurePosixPath(key).parent))
+            return self._filesystem.open_output_stream(key, compression=None)
 
     @contextmanager
     def _write_there(self, path: str) -> Iterator[pa.NativeFile]:

@@ -51,6 +51,8 @@ def field_facts(column: Column, stats: ColumnStats | None, table: TableVersion, 
     facts = facts_of_stats(column, stats, file.record_count) if stats is not None else FieldFacts()
     for transform, value in _partition_values(column.column_id, table, file):
         facts = _with_partition(facts, column, transform, value)
+    if not facts.transformed:
+        return facts
     return replace(facts, range=facts.range.intersect(_calendar_range(column, facts.transformed)))
 
 

@@ -55,14 +55,16 @@ class EventBatch:
         if events.has_truncate:
             self._refuse_untold_of_no_rows(find_companion)
             truncated = self._truncate(find_companion)
-        found = self._write(events).find(self._sequence if self._in_table else ())
+        write = self._write(events)
+        found = write.find(self._sequence if self._in_table else ())
         companion = self._companion(find_companion)
         known = None if companion is None else companion.find()
         stored = [*found.select([c.name for c in self._sequence])] if self._in_table else []
         if companion is not None and known is not None:
             stored += companion.sequences(known)
         is_late = self._late(stored)
-        write = self._write(self._without_late(stored, is_late))
+        told = self._without_late(stored, is_late)
+        write = write if told is events else self._write(told)
         decision = write.decide(found, is_late)
         write.refuse_untold(decision)
         updated = write.apply(found, decision)

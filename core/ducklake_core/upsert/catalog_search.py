@@ -86,7 +86,8 @@ class CatalogSearch:
         queries = [inlined_query(session, t, self.request, piece) for t in tables for piece in pieces]
         results, found = store.fetch_with(session, statements, queries, self.index.count)
         of_tables = (found[i * len(pieces) : (i + 1) * len(pieces)] for i in range(len(tables)))
-        return results, (self._shipped(*pair) for pair in zip(tables, of_tables, strict=True))
+        some = ((t, rows) for t, rows in zip(tables, of_tables, strict=True) if any(len(r.numbers[0]) for r in rows))
+        return results, (self._shipped(*pair) for pair in some)
 
     def _shipped(self, inlined: InlinedTable, found: Sequence[FetchedRows]) -> ShippedRows:
         return ShippedRows(inlined, pa.concat_tables([inlined_answer(one, inlined, self.request) for one in found]))

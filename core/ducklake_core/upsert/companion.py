@@ -101,7 +101,8 @@ class Companion:
         row_of = np.full(events.index.count, -1)
         row_of[numbers] = np.arange(len(numbers))
         keys = events.keys.rename_columns([c.name for c in self._of(_KEY)])
-        return Events(events.index, keys, rows, row_of, np.zeros(len(row_of), bool), None, event_count=len(row_of))
+        lasts, nobody = np.arange(len(row_of)), np.zeros(len(row_of), bool)
+        return Events(events.index, keys, lasts, rows, row_of, nobody, None, event_count=len(row_of))
 
     def _names(self) -> list[str]:
         return [c.name for c in self.pending.table.columns]

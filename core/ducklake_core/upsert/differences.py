@@ -52,6 +52,8 @@ def _differ(old: pa.Array, new: pa.Array) -> np.ndarray:
         return np.asarray([a != b for a, b in zip(_texts(old), _texts(new), strict=True)], bool)
     if pa.types.is_floating(old.type):
         old, new = _bits(old), _bits(new)
+    if not old.null_count and not new.null_count:
+        return np.asarray(pc.not_equal(old, new).to_numpy(zero_copy_only=False))
     either_null = np.asarray(pc.xor(old.is_null(), new.is_null()).to_numpy(zero_copy_only=False))
     unequal = pc.fill_null(pc.not_equal(old, new), _FALSE)
     return np.asarray(either_null | unequal.to_numpy(zero_copy_only=False))

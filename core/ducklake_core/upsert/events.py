@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from ducklake_core.model import Column, TableVersion
 from ducklake_core.plan.conform import conform, conform_column
 from ducklake_core.spec.arrays import plain, single
 from ducklake_core.spec.kinds import Kind
+from ducklake_core.spec.memo import per_object, per_object_while_same
 from ducklake_core.spec.names import fold
 from ducklake_core.spec.types import build_columns
 from ducklake_core.upsert.conditions import rows_where
@@ -34,6 +36,7 @@ _KEY_KINDS = (
     *(Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ),
 )
 _SHOWN = 5
+_Asked: TypeAlias = tuple[pa.Schema, UpsertRules]  # what events are like, and what is done with them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +45,13 @@ class Events:
 
     `row_of`: which of `rows` the event brings, -1 for a delete. `replaces`: a delete of the key came before in the
     batch, so that nothing of the row which the table has is kept. `has_truncate`: all that the table has goes first.
-    `untold`: values of `rows` that no event tells, None where all are told.
+    `untold`: values of `rows` that no event tells, None where all are told. `all_keys` are those of all events, and
+    `lasts` the last ones.
     """
 
     index: KeyIndex
-    keys: pa.Table
+    all_keys: pa.Table
+    lasts: np.ndarray
     rows: pa.Table
     row_of: np.ndarray
     replaces: np.ndarray
@@ -59,7 +64,12 @@ class Events:
     def is_delete(self) -> np.ndarray:
         return self.row_of < 0
 
+    @property
+    def keys(self) -> pa.Table:
+        return self.all_keys.take(self.lasts)
 
+
+@per_object
 def key_columns(table: TableVersion, rules: UpsertRules) -> tuple[Column, ...]:
     """Return the columns that rows are told apart by; raise InvalidInput for one that cannot be a key."""
     found = tuple(_column_of(table, name, "key") for name in rules.keys)
@@ -75,6 +85,8 @@ def key_columns(table: TableVersion, rules: UpsertRules) -> tuple[Column, ...]:
 
 def sequence_columns(table: TableVersion, data: pa.Schema, rules: UpsertRules) -> tuple[Column, ...]:
     """Return the columns that order events: as the table has them, or as the events do where the table lacks them."""
+    if not rules.sequence_by:
+        return ()
     excepted = {fold(name) for name in rules.except_columns}
     wanted = {fold(name) for name in rules.sequence_by}
     own = {fold(c.name): c for c in build_columns(pa.schema([field for field in data if fold(field.name) in wanted]))}
@@ -109,6 +121,7 @@ class Arrived:
     places: np.ndarray
     table: TableVersion
     rules: UpsertRules
+    all_keys: pa.Table
     index: KeyIndex
     deletes: np.ndarray
     sequence: pa.Table | None
@@ -118,19 +131,20 @@ class Arrived:
     @classmethod
     def of(cls, data: pa.Table, table: TableVersion, rules: UpsertRules) -> Arrived:
         """Look at events; raise InvalidInput for null keys and sequences."""
-        _refuse_doubled(data, table, rules)
+        _refuse_doubled(table, (data.schema, rules))
         keys, order_columns = key_columns(table, rules), sequence_columns(table, data.schema, rules)
         deletes = np.ones(data.num_rows, bool) if rules.deletes_all else rows_where(data, rules.apply_as_deletes)
         truncates = rows_where(data, rules.apply_as_truncates)
         data, places, is_old = with_old_keys(data, rules.old_keys, keys, table)
         deletes, truncates, count = deletes[places] | is_old, truncates[places] & ~is_old, data.num_rows
         sequence = _conformed(data, order_columns, table, "sequence") if order_columns else None
-        after_truncate = _after_truncate(truncates, sequence)
+        after_truncate = None if rules.apply_as_truncates is None else _after_truncate(truncates, sequence)
         if after_truncate is not None:
             data, deletes, places = data.take(after_truncate), deletes[after_truncate], places[after_truncate]
             sequence = None if sequence is None else sequence.take(after_truncate)
-        index = KeyIndex(_conformed(data, keys, table, "key").columns)
-        return cls(data, places, table, rules, index, deletes, sequence, count, after_truncate is not None)
+        all_keys = _conformed(data, keys, table, "key")
+        index = KeyIndex(all_keys.columns)
+        return cls(data, places, table, rules, all_keys, index, deletes, sequence, count, after_truncate is not None)
 
     def last(self, passed_over: np.ndarray | None = None) -> Events:
         """Return the last event of each key; events can be passed over, but not all of a key."""
@@ -143,14 +157,14 @@ class Arrived:
         kept = np.flatnonzero(~deletes[ends])
         row_of = np.full(self.index.count, -1)
         row_of[kept] = np.arange(len(kept))
-        given = _given_columns(data, table, rules)
+        given = _given_columns(table, (data.schema, rules))
         rows, cells = _rows(data, given, order, history.only(kept), rules)
         says_part = rules.ignore_null_updates or bool(cells)
-        relaxed = tuple(replace(c, nulls_allowed=c.nulls_allowed or says_part) for c in given)
         return Events(
             self.index,
-            _conformed(data, key_columns(table, rules), table, "key").take(ends),
-            conform(rows, relaxed, table.qualified_name),
+            self.all_keys,
+            ends,
+            conform(rows, _relaxed(given) if says_part else given, table.qualified_name),
             row_of,
             history.has_delete_before,
             None if self.sequence is None else self.sequence.take(ends),
@@ -161,13 +175,12 @@ class Arrived:
 
     def keys(self) -> pa.Table:
         """Return the keys, by their numbers."""
-        firsts = np.unique(self.index.numbers, return_index=True)[1]
-        return _conformed(self.data.take(firsts), key_columns(self.table, self.rules), self.table, "key")
+        return self.all_keys.take(np.unique(self.index.numbers, return_index=True)[1])
 
     def rows(self) -> pa.Table:
         """Return what each event that is no delete brings, with all columns of the table."""
         names, brings = {fold(name): name for name in self.data.column_names}, pa.array(~self.deletes)
-        given = _given_columns(self.data, self.table, self.rules)
+        given = _given_columns(self.table, (self.data.schema, self.rules))
         found = [self.data.column(names[fold(c.name)]).filter(brings) for c in given]
         rows = pa.table(found, names=[c.name for c in given])
         return conform(rows, self.table.columns, self.table.qualified_name, fill_missing=self.rules.fill_missing)
@@ -183,29 +196,33 @@ class _History:
 
     @classmethod
     def of(cls, numbers: np.ndarray, deletes: np.ndarray) -> _History:
-        places = np.arange(len(numbers))
-        is_first = np.r_[True, numbers[1:] != numbers[:-1]][: len(numbers)]
-        follows_delete = np.r_[False, deletes[:-1]][: len(numbers)]
-        begins = np.maximum.accumulate(np.where(is_first | follows_delete, places, 0))
-        ends = np.flatnonzero(np.r_[is_first[1:], True][: len(numbers)])
-        firsts = np.flatnonzero(is_first)
-        return cls(ends, begins[ends], begins[ends] > firsts)
+        is_first, is_last, follows_delete = np.ones((3, len(numbers)), bool)
+        is_first[1:] = numbers[1:] != numbers[:-1]
+        is_last[:-1] = is_first[1:]
+        follows_delete[:1], follows_delete[1:] = False, deletes[:-1]
+        begins = np.maximum.accumulate(np.where(is_first | follows_delete, np.arange(len(numbers)), 0))
+        ends = is_last.nonzero()[0]
+        return cls(ends, begins[ends], begins[ends] > is_first.nonzero()[0])
 
     def only(self, kept: np.ndarray) -> _History:
+        if len(kept) == len(self.ends):
+            return self
         return _History(self.ends[kept], self.begins[kept], self.has_delete_before[kept])
 
 
 def _rows(
-    data: pa.Table, given: Sequence[Column], order: np.ndarray, history: _History, rules: UpsertRules
+    data: pa.Table, given: tuple[Column, ...], order: np.ndarray, history: _History, rules: UpsertRules
 ) -> tuple[pa.Table, dict[str, np.ndarray]]:
     """Return the rows of the last events, and which values of theirs are not told, by column.
 
     Where an event says a part of its row, each value is the last one that is told; null where none is.
     """
-    names = {fold(name): name for name in data.column_names}
     untold, arrays, cells = untold_values(data, rules.kept_columns), [], {}
     lasts = order[history.ends]
     is_whole = np.array_equal(lasts, np.arange(data.num_rows))
+    if is_whole and rules.says_all and _has_columns(given, data.schema) and _is_single(data):
+        return data, {}
+    names = {fold(name): name for name in data.column_names}
     for one in given:
         column = data.column(names[fold(one.name)])
         is_told = _told(column, untold.get(fold(one.name)), rules)
@@ -247,21 +264,29 @@ def _after_truncate(truncates: np.ndarray, sequence: pa.Table | None) -> np.ndar
     return np.sort(order[last + 1 :])
 
 
-def _refuse_doubled(data: pa.Table, table: TableVersion, rules: UpsertRules) -> None:
+def _is_asked_again(asked: _Asked, last: _Asked) -> bool:
+    return bool(asked[1] == last[1] and asked[0].equals(last[0]))
+
+
+@per_object_while_same(_is_asked_again)
+def _refuse_doubled(table: TableVersion, asked: _Asked) -> None:
     """Raise SchemaMismatch for two columns of one name, regardless of case, that both would be used."""
+    schema, rules = asked
     unused = {fold(name) for name in rules.except_columns} - {fold(name) for name in rules.sequence_by}
-    counts = Counter(fold(name) for name in data.column_names)
-    doubled = [name for name in data.column_names if counts[fold(name)] > 1 and fold(name) not in unused]
+    counts = Counter(fold(name) for name in schema.names)
+    doubled = [name for name in schema.names if counts[fold(name)] > 1 and fold(name) not in unused]
     if doubled:
         message = f"the events for '{table.qualified_name}' have column '{doubled[0]}' twice"
         raise SchemaMismatch(message, columns=doubled)
 
 
-def _given_columns(data: pa.Table, table: TableVersion, rules: UpsertRules) -> tuple[Column, ...]:
+@per_object_while_same(_is_asked_again)
+def _given_columns(table: TableVersion, asked: _Asked) -> tuple[Column, ...]:
     """Return the table's columns that events bring; raise SchemaMismatch for what does not fit."""
+    schema, rules = asked
     excepted = {fold(name) for name in rules.except_columns}
-    names = {fold(name) for name in data.column_names} - excepted
-    unknown = [n for n in data.column_names if fold(n) in names and table.column(n) is None]
+    names = {fold(name) for name in schema.names} - excepted
+    unknown = [n for n in schema.names if fold(n) in names and table.column(n) is None]
     given = tuple(c for c in table.columns if fold(c.name) in names)
     if unknown:
         raise SchemaMismatch(
@@ -276,6 +301,22 @@ def _given_columns(data: pa.Table, table: TableVersion, rules: UpsertRules) -> t
             columns=missing,
         )
     return given
+
+
+@per_object
+def _relaxed(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return columns of which each may be null."""
+    return tuple(replace(c, nulls_allowed=True) for c in columns)
+
+
+@per_object_while_same(pa.Schema.equals)
+def _has_columns(columns: tuple[Column, ...], schema: pa.Schema) -> bool:
+    """Tell whether data has the columns alone, in their order."""
+    return bool(schema.names == [c.name for c in columns])
+
+
+def _is_single(data: pa.Table) -> bool:
+    return all(column.num_chunks == 1 for column in data.columns)
 
 
 def _conformed(data: pa.Table, columns: Sequence[Column], table: TableVersion, role: str) -> pa.Table:

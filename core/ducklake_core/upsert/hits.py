@@ -64,6 +64,8 @@ class AllHits:
 
     def compared(self) -> tuple[np.ndarray, np.ndarray]:
         """Tell of which rows it is known whether an event has other values, and of which it has."""
+        if all(hits.is_changed is None for hits in self.parts):
+            return np.zeros(len(self.numbers), bool), np.zeros(len(self.numbers), bool)
         both = [(hits.is_changed is not None, hits.is_changed, len(hits.numbers)) for hits in self.parts]
         is_known = np.concatenate([np.empty(0, bool), *(np.full(count, known) for known, _, count in both)])
         changed = (np.zeros(count, bool) if found is None else found for _, found, count in both)
@@ -76,6 +78,13 @@ class AllHits:
         masks = np.split(kept, np.cumsum([len(hits.numbers) for hits in self.parts])[:-1])
         some = [hits.only(mask) for hits, mask in zip(self.parts, masks, strict=True) if mask.any()]
         return AllHits(tuple(some), self.numbers[kept], self.row_ids[kept])
+
+
+def taken(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    """Return some rows, by their places; all of them in their order are copied by nobody."""
+    if len(places) == rows.num_rows and np.array_equal(places, np.arange(len(places))):
+        return rows
+    return rows.take(pa.array(places))
 
 
 def hits_of(part: Part, rows: pa.RecordBatch, find: Find) -> Hits | None:

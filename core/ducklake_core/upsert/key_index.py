@@ -53,12 +53,20 @@ class _Sieve:
 
 
 class KeyIndex:
-    """The distinct keys of some rows, numbered from 0 to `count`. `numbers`: which key each of those rows has."""
+    """The distinct keys of some rows, numbered from 0 to `count`. `numbers`: which key each of those rows has.
+
+    `integers`: the keys in their order, where they are one column of integers.
+    """
 
     def __init__(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> None:
         arrays = [plain(single(column)) for column in columns]
+        self.integers = _integers_once(arrays)
         self._levels: list[_Level] = []
         numbers = np.zeros(len(arrays[0]), np.int64)
+        if self.integers is not None:  # each row has a key of its own
+            numbers = np.arange(len(arrays[0]))
+            self._levels.append(_Level(arrays[0], numbers))
+            arrays = []
         for array in arrays:
             encoded = array.dictionary_encode(null_encoding="encode")
             values, places = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
@@ -67,30 +75,24 @@ class KeyIndex:
             else:  # each value is a key so far
                 pairs, numbers = np.arange(len(values)), places
             self._levels.append(_Level(values, pairs))
-        first = self._levels[0].values
-        self._sieve = _Sieve(first) if pa.types.is_integer(first.type) else None
         self.numbers: np.ndarray = numbers
         self.count = len(self._levels[-1].pairs)
-        self._in_order: np.ndarray | None = None
+        if self.integers is None:
+            self.integers = _integers_once([level.values for level in self._levels])
 
     def values(self, place: int) -> pa.Array:
         """Return the distinct values of one column of the keys."""
         return self._levels[place].values
 
-    @property
+    @cached_property
     def numbers_in_order(self) -> np.ndarray:
         """The numbers of the keys in the order of their values, for keys of one column: there each value is a key."""
-        if self._in_order is None:
-            self._in_order = pc.sort_indices(self._levels[0].values).to_numpy().astype(np.int64)
-        return self._in_order
+        return np.asarray(pc.sort_indices(self._levels[0].values).to_numpy().astype(np.int64))
 
     @cached_property
-    def integers(self) -> WantedIntegers | None:
-        """The keys in their order, where they are one column of integers."""
+    def _sieve(self) -> _Sieve | None:
         first = self._levels[0].values
-        if len(self._levels) > 1 or not pa.types.is_integer(first.type):
-            return None
-        return WantedIntegers.of(first.to_numpy(zero_copy_only=False))
+        return _Sieve(first) if pa.types.is_integer(first.type) else None
 
     def has_same_numbers(self, other: KeyIndex) -> bool:
         """Tell whether another has the same keys, each with the same number."""
@@ -110,3 +112,12 @@ class KeyIndex:
 
     def _candidates(self, column: pa.Array) -> np.ndarray:
         return np.arange(len(column)) if self._sieve is None or column.null_count else self._sieve.rows(column)
+
+
+def _integers_once(columns: Sequence[pa.Array]) -> WantedIntegers | None:
+    """Return the values of a column alone in their order, if they are integers and each is there once."""
+    first = columns[0]
+    if len(columns) > 1 or not pa.types.is_integer(first.type) or first.null_count:
+        return None
+    found = WantedIntegers.of(first.to_numpy())
+    return found if (found.values[1:] != found.values[:-1]).all() else None

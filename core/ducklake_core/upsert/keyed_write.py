@@ -16,11 +16,12 @@ from ducklake_core.model import Column
 from ducklake_core.pending import PendingTable
 from ducklake_core.plan.conform import conform
 from ducklake_core.row_writes import RowWriter
+from ducklake_core.spec.memo import per_object_while_same
 from ducklake_core.spec.names import fold
 from ducklake_core.upsert.decision import Decision, decide, duplicates, first_of_each
 from ducklake_core.upsert.differences import differ
 from ducklake_core.upsert.events import Events, key_columns
-from ducklake_core.upsert.hits import NEW_ROW, AllHits
+from ducklake_core.upsert.hits import NEW_ROW, AllHits, taken
 from ducklake_core.upsert.memory import SearchMemory
 from ducklake_core.upsert.old_values import OldValues
 from ducklake_core.upsert.row_changes import RowChanges
@@ -43,7 +44,7 @@ class KeyedWrite:
         self._rules = rules
         self._memory = memory
         self._keys = key_columns(pending.table, rules)
-        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id, memory)
+        self._old = OldValues(writer.storage, pending.table.columns, writer.base.snapshot_id, memory, self._keys)
         self._changes = RowChanges(writer, pending, rules)
 
     def find(self, read_columns: Sequence[Column] = ()) -> Found:
@@ -80,8 +81,9 @@ class KeyedWrite:
 
     def apply(self, found: Found, decision: Decision) -> int:
         """End and add rows; return how many rows have other values now."""
-        hits, repeated = AllHits.of(found.hits), duplicates(found.numbers, self._events.index.count)
-        is_first, numbers = _is_first(hits), hits.numbers
+        hits = AllHits.of(found.hits)
+        numbers, repeated = hits.numbers, duplicates(hits.numbers, self._events.index.count)
+        is_first = _is_first(hits) if repeated.any() else np.ones(len(numbers), bool)
         is_matched = decision.is_matched[numbers] & is_first
         is_ended = decision.is_deleted[numbers] | (decision.is_matched[numbers] & ~is_first)
         is_changed = self._change(hits.only(is_matched), repeated) if is_matched.any() else np.empty(0, bool)
@@ -124,7 +126,7 @@ class KeyedWrite:
     def _new_rows(self, hits: AllHits) -> pa.Table:
         """Return what the events say of rows; a value that is not told, or a null that says nothing, is the row's."""
         places = self._events.row_of[hits.numbers]
-        rows = self._events.rows.take(places)
+        rows = taken(self._events.rows, places)
         if not self._rules.ignore_null_updates:
             return self._kept(hits, rows, places)
         names = set(rows.column_names)
@@ -166,19 +168,20 @@ class KeyedWrite:
                 kept = _spread(fresh.column(column.name), old.column(column.name), is_new)
                 rows = rows.append_column(column.name, kept)
             rows = rows.select([c.name for c in table.columns])
-        return conform(rows, table.columns, table.qualified_name)
+        return rows if self._rules.says_all else conform(rows, table.columns, table.qualified_name)
 
-    def _missing(self, rows: pa.Table) -> list[Column]:
-        names = {fold(name) for name in rows.column_names}
-        return [c for c in self._pending.table.columns if fold(c.name) not in names]
+    def _missing(self, rows: pa.Table) -> Sequence[Column]:
+        return _missing(self._pending.table.columns, rows.schema)
 
     def _completed(self, rows: pa.Table) -> pa.Table:
         """Return new rows with all columns of the table: those that events lack have their defaults."""
-        table = self._pending.table
-        return conform(rows, table.columns, table.qualified_name, fill_missing=self._rules.fill_missing)
+        table, rules = self._pending.table, self._rules
+        if rules.says_all:  # the events have them, as the table has them
+            return rows
+        return conform(rows, table.columns, table.qualified_name, fill_missing=rules.fill_missing)
 
     def _inserted(self, numbers: np.ndarray) -> pa.Table:
-        return self._completed(self._events.rows.take(self._events.row_of[numbers]))
+        return self._completed(taken(self._events.rows, self._events.row_of[numbers]))
 
     # ---- finding
 
@@ -201,6 +204,13 @@ class KeyedWrite:
                 f" as {shown}: delete the rows that should not be there, or use on_duplicate_keys='keep_first'",
                 keys=shown,
             )
+
+
+@per_object_while_same(pa.Schema.equals)
+def _missing(columns: tuple[Column, ...], schema: pa.Schema) -> Sequence[Column]:
+    """Return the columns that rows of a schema lack."""
+    names = {fold(name) for name in schema.names}
+    return [c for c in columns if fold(c.name) not in names]
 
 
 def _is_first(hits: AllHits) -> np.ndarray:

@@ -25,6 +25,7 @@ from ducklake_core.upsert.sorted_keys import SortedKeys, integers_of
 _MERGE_FACTOR = 4  # a segment that is not so many times as large as the next one becomes one with it
 _SMALL_BYTES = 2**18
 _FILE_BYTES = 1_000  # of one in the catalog's words, roughly
+_MOST_ABSENT, _ABSENT_BYTES = 50_000, 100  # of one key, roughly
 _NONE = np.empty(0, np.int64)
 
 
@@ -75,6 +76,8 @@ class KnownRows:
 
     `is_certain`: a commit of ours followed on the snapshot, so that all of it was read from one state of the catalog.
     `of_delete_files`: what delete files delete, as far as it was asked for; these do not change as long as it holds.
+    `absent`: keys of one column of integers of which no file has a row that is not deleted. No file comes, and what is
+    deleted stays so, as long as it holds: keys that change again and again are not looked for in files each time.
     """
 
     keys: tuple[Column, ...]
@@ -86,10 +89,12 @@ class KnownRows:
     segments: tuple[Segment, ...]
     is_certain: bool = False
     of_delete_files: dict[DataFileId, np.ndarray] = field(default_factory=dict)
+    absent: set[int] = field(default_factory=set)
 
     @property
     def size_bytes(self) -> int:
         deleted = sum(found.nbytes for found in (*self.gone.values(), *[*self.of_delete_files.values()]))
+        deleted += _ABSENT_BYTES * len(self.absent)
         return deleted + _FILE_BYTES * len(self.files) + sum(segment.size_bytes for segment in self.segments)
 
     def after(self, made: MadeCommit, table_id: TableId) -> KnownRows | None:
@@ -104,6 +109,21 @@ class KnownRows:
                     return None
                 changed = found
         return replace(changed, snapshot=replace(made.plan.snapshot, changes=None), is_certain=True)
+
+    def has_none_in_files(self, index: KeyIndex) -> bool:
+        """Tell whether it is known that no file has a row of any of some keys."""
+        return index.integers is not None and self.absent.issuperset(index.integers.values.tolist())
+
+    def note_absent(self, index: KeyIndex, found: Sequence[np.ndarray]) -> None:
+        """Note that no file has other keys of some than those that were found in files, by their numbers."""
+        if index.integers is None:
+            return
+        is_absent = np.ones(index.count, bool)
+        for numbers in found:
+            is_absent[numbers] = False
+        if len(self.absent) > _MOST_ABSENT:
+            self.absent.clear()
+        self.absent.update(index.integers.values[is_absent[index.integers.numbers]].tolist())
 
     def deleted(self, file: DataFile, read_deletes: Callable[[], np.ndarray]) -> list[np.ndarray]:
         """Return the positions of a file that are deleted: each array is sorted, and may be empty."""

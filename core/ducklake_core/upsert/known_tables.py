@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import TypeAlias
 
 from ducklake_core.model import Column, Snapshot, TableId
 from ducklake_core.plan.commit_plan import MadeCommit
@@ -11,6 +12,7 @@ from ducklake_core.upsert.known_rows import KnownRows
 
 _MOST_TABLES = 16
 _MOST_BYTES = 16 * 2**20  # of each; the oldest go where all together have more than four times as much
+_Followed: TypeAlias = Mapping[TableId, tuple[KnownRows, KnownRows | None]]  # before a commit, and after it
 _PAUSE_SNAPSHOTS = 1_000  # after which a table that had too many rows is asked again
 
 
@@ -20,6 +22,7 @@ class KnownTables:
     def __init__(self) -> None:
         self._tables: dict[TableId, KnownRows] = {}
         self._too_large: dict[TableId, int] = {}
+        self._foreseen: tuple[MadeCommit, _Followed] | None = None
         self._lock = Lock()
 
     def find(
@@ -45,11 +48,24 @@ class KnownTables:
         with self._lock:
             self._keep(table_id, rows)
 
+    def foresee(self, made: MadeCommit) -> None:
+        """Work out what a commit that is on its way will have made of the rows; does not fail."""
+        with self._lock:
+            tables = [*self._tables.items()]
+        try:
+            self._foreseen = made, {table_id: (rows, rows.after(made, table_id)) for table_id, rows in tables}
+        except Exception:  # noqa: BLE001 # COMMIT is sent: nothing here may look like its failure
+            self._foreseen = None
+
     def follow(self, made: MadeCommit | None) -> None:
         """Know what a commit has made of the rows; None: it is not known what was committed."""
         with self._lock:
+            foreseen, self._foreseen = self._foreseen, None
+            known = foreseen[1] if foreseen is not None and foreseen[0] is made else {}
             for table_id, rows in [*self._tables.items()]:
-                after = None if made is None else rows.after(made, table_id)
+                before, after = known.get(table_id, (None, None))
+                if before is not rows:
+                    after = None if made is None else rows.after(made, table_id)
                 if after is None:
                     del self._tables[table_id]
                 elif after.segments is rows.segments and after.gone is rows.gone:

@@ -36,6 +36,7 @@ class OldValues:
     columns: tuple[Column, ...]
     snapshot: SnapshotId
     memory: SearchMemory
+    keys: tuple[Column, ...] = ()  # of which a row and its event have the same values
 
     def read(self, hits: Hits, columns: Sequence[Column]) -> pa.Table:
         """Return some columns of the rows, in the order of the rows; what an earlier attempt has read is known."""
@@ -67,6 +68,8 @@ class OldValues:
 
     def read_all(self, hits: AllHits, columns: Sequence[Column]) -> pa.Table:
         """Return the same of several parts."""
+        if len(hits.parts) == 1:
+            return self.read(hits.parts[0], columns)
         found = beside_each_other(lambda part: self.read(part, columns), hits.parts)
         return pa.concat_tables(found, promote_options="default")  # they may differ in nullability
 
@@ -78,7 +81,7 @@ class OldValues:
             if left.any():
                 found[left] = self.changed(hits.only(left), new.filter(pa.array(left)))
             return found
-        names = set(new.column_names)
+        names = set(new.column_names) - {key.name for key in self.keys}
         given = [c for c in self.columns if c.name in names]
         found = self._certainly_changed(hits, new)
         open_ = ~found
@@ -86,8 +89,8 @@ class OldValues:
         for columns in _rounds(given, at_hand):
             if not open_.any():
                 break
-            old = self.read_all(hits.only(open_), columns)
-            is_other = differ(old, new.filter(pa.array(open_)).select([c.name for c in columns]))
+            old, some = self.read_all(hits.only(open_), columns), new.select([c.name for c in columns])
+            is_other = differ(old, some if open_.all() else some.filter(pa.array(open_)))
             found[np.flatnonzero(open_)[is_other]] = True
             open_ &= ~found
         return found
@@ -95,8 +98,10 @@ class OldValues:
     def _certainly_changed(self, hits: AllHits, new: pa.Table) -> np.ndarray:
         """Tell of which rows the footers of their files say enough."""
         files = [(file_of(part), part.positions) for part in hits.parts]
+        if all(file is None for file, _ in files):
+            return np.zeros(len(hits.numbers), bool)
         places = [(None if f is None else find_bounds(self.storage, f, self.columns), p) for f, p in files]
-        return certainly_other(places, self.columns, new)
+        return certainly_other(places, [c for c in self.columns if c not in self.keys], new)
 
 
 def _rounds(columns: Sequence[Column], known: set[str]) -> Iterator[Sequence[Column]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,11 +60,16 @@ class RowChanges:
         """Put what was added into the transaction."""
         limits = self._limits()
         if self._rows:
-            self.writer.add(self.pending, pa.concat_tables(self._rows), np.concatenate(self._row_ids), *limits)
+            self.writer.add(self.pending, _joined(self._rows), np.concatenate(self._row_ids), *limits)
         if self._fresh:
-            self.writer.add(self.pending, pa.concat_tables(self._fresh, promote_options="default"), None, *limits)
+            self.writer.add(self.pending, _joined(self._fresh), None, *limits)
 
     def _limits(self) -> tuple[int, int]:
         rules = self.rules
         row_limit = self.pending.options.row_limit if rules.inline_rows is None else rules.inline_rows
         return row_limit, INLINE_BYTES if rules.inline_bytes is None else rules.inline_bytes
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return rows as one; they may differ in nullability."""
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Literal, TypedDict, Unpack
 
 from ducklake_core.errors import InvalidInput
@@ -74,6 +75,11 @@ class UpsertRules:
     def keeps_history(self) -> bool:
         return self.stored_as_scd_type == 2
 
+    @property
+    def says_all(self) -> bool:
+        """Tell whether an event says all that there is of its row."""
+        return not self.ignore_null_updates and self.kept_columns is None and not self.fill_missing
+
     @classmethod
     def of(cls, keys: str | Sequence[str], **arguments: Unpack[UpsertArguments]) -> UpsertRules:
         """Make them of what users say; raise InvalidInput."""
@@ -130,6 +136,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+@lru_cache(maxsize=64)
 def _duration(given: str | float | timedelta) -> timedelta:
     try:
         return parse_duration(given)

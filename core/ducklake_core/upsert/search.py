@@ -27,7 +27,7 @@ from ducklake_core.row_writes import RowWriter
 from ducklake_core.upsert.candidates import Candidates
 from ducklake_core.upsert.catalog_search import CatalogSearch
 from ducklake_core.upsert.file_search import FileSearch
-from ducklake_core.upsert.hits import NEW_ROW, Hits, hits_of, joined
+from ducklake_core.upsert.hits import NEW_ROW, Hits, hits_of, joined, taken
 from ducklake_core.upsert.kept_keys import KeptRows
 from ducklake_core.upsert.key_index import KeyIndex
 from ducklake_core.upsert.known_rows import KnownRows, Segment
@@ -99,10 +99,19 @@ class Search:
 
     def _run_in(self, known: KnownRows) -> Found:
         """Return the same without a question to the catalog."""
+        files = self._known_files(known)
+        in_files = [*self._in_files(files, known)]
+        if files and not self.pending.deleted and all(f.partial_max is None for f in files):
+            known.note_absent(self.index, [hits.numbers for hits in in_files])
+        hits = (*self._own(), *self._in_segments(known.segments), *in_files)
+        return Found(hits, self._committed(Listing(files, ())), len(files), len(known.files) - len(files))
+
+    def _known_files(self, known: KnownRows) -> tuple[DataFile, ...]:
+        """Return the files that may have a row of a key which is not deleted."""
+        if known.has_none_in_files(self.index):
+            return ()
         candidates = Candidates(self.pending.table, self.keys, self.index)
-        files = tuple([f for i, f in known.files.items() if candidates.may_be_in(known.facts[i])])
-        hits = (*self._own(), *self._in_segments(known.segments), *self._in_files(files, known))
-        return Found(tuple(hits), self._committed(Listing(files, ())), len(files), len(known.files) - len(files))
+        return tuple([f for i, f in known.files.items() if candidates.may_be_in(known.facts[i])])
 
     def _in_segments(self, segments: Sequence[Segment]) -> Iterator[Hits]:
         for segment in segments:
@@ -114,7 +123,7 @@ class Search:
             if len(places):
                 row_ids = segment.row_ids[places]
                 part = ShippedRows(segment.inlined, _NO_ROWS)
-                yield Hits(part, numbers, row_ids, row_ids, segment.rows.take(pa.array(places)))
+                yield Hits(part, numbers, row_ids, row_ids, taken(segment.rows, places))
 
     # ---- the transaction's own rows
 
@@ -159,6 +168,8 @@ class Search:
 
     def _in_files(self, files: Sequence[DataFile], rows: KnownRows | None) -> Iterator[Hits]:
         """Yield what files hold; one that an earlier attempt has searched is not searched again."""
+        if not files:
+            return
         names = {c.name for c in (*self.keys, *self.read_columns)}
         columns = tuple([c for c in self.pending.table.columns if c.name in names])
         asked = None if self.memory.runner is None else (self.pending.table.columns, self.afterwards)

@@ -22,6 +22,8 @@ class WantedIntegers:
     @classmethod
     def of(cls, values: np.ndarray) -> WantedIntegers:
         """Take the values of keys, by their numbers."""
+        if _is_sorted(values):
+            return cls(values, np.arange(len(values)))
         order = np.argsort(values)
         return cls(values[order], order)
 
@@ -36,7 +38,7 @@ class SortedKeys:
     @classmethod
     def of(cls, values: np.ndarray) -> SortedKeys:
         """Take the values of rows, by their places."""
-        if len(values) < 2 or (values[1:] >= values[:-1]).all():  # one alone is sorted
+        if _is_sorted(values):
             return cls(values, None)
         places = np.argsort(values, kind="stable")
         return cls(values[places], places)
@@ -54,6 +56,10 @@ class SortedKeys:
             found = np.repeat(found - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
             numbers = np.repeat(numbers, counts)
         return (found if self.places is None else self.places[found]), numbers
+
+
+def _is_sorted(values: np.ndarray) -> bool:
+    return len(values) < 2 or bool((values[1:] >= values[:-1]).all())
 
 
 def integers_of(column: pa.ChunkedArray) -> np.ndarray | None:

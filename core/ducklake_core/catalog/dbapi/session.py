@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ducklake_core import faults
 from ducklake_core.catalog import queries
-from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.session import Later, Row, Session, Statement
 from ducklake_core.errors import InvalidInput
 
 
@@ -43,11 +43,12 @@ class DbapiSession(Session):
     def write_and_commit(
         self,
         statements: Sequence[Statement],
-        and_then: Callable[[], Sequence[Statement]] = tuple,
+        later: Sequence[Later] = (),
         guard: Statement | None = None,
+        while_waiting: Callable[[], object] = lambda: None,  # noqa: ARG002 # the database runs in here: nobody waits
     ) -> None:
         self.begin()
-        self.run([*([] if guard is None else [guard]), *statements, *and_then()])
+        self.run([*([] if guard is None else [guard]), *statements, *(one for find in later for one in find())])
         faults.at("in_commit")
         try:
             self._execute("COMMIT")

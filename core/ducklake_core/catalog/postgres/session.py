@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, cast
 
 import psycopg
@@ -16,7 +16,7 @@ from sqlalchemy import Compiled, Dialect, Executable
 from ducklake_core.catalog import queries
 from ducklake_core.catalog.postgres.errors import leaves_doubt
 from ducklake_core.catalog.postgres.wire import Command, Wire
-from ducklake_core.catalog.session import Row, Session, Statement
+from ducklake_core.catalog.session import Later, Row, Session, Statement
 
 # Of a binary COPY: a header and a trailer in one message, the trailer alone. A row is longer.
 _TRAILER_BYTES, _NOTHING_YET, _END = 2, 0, -1  # what libpq says instead of a message's size
@@ -43,11 +43,7 @@ class PostgresSession(Session):
     def run(
         self, statements: Sequence[Statement], while_waiting: Callable[[], object] = lambda: None
     ) -> list[list[Row]]:
-        def work() -> Sequence[Command]:
-            while_waiting()
-            return ()
-
-        return self._exchange([*map(_command, statements)], work)
+        return self._exchange([*map(_command, statements)], partial(_work, while_waiting))
 
     def run_and_end(self, statements: Sequence[Statement]) -> list[list[Row]]:
         results = self._exchange([*map(_command, statements), _COMMIT])
@@ -92,22 +88,30 @@ class PostgresSession(Session):
     def write_and_commit(
         self,
         statements: Sequence[Statement],
-        and_then: Callable[[], Sequence[Statement]] = tuple,
+        later: Sequence[Later] = (),
         guard: Statement | None = None,
+        while_waiting: Callable[[], object] = lambda: None,
     ) -> None:
         if guard is None:
             self.begin()
         try:
-            self._write_pipelined(statements if guard is None else [guard, *statements], and_then)
+            self._write_pipelined(statements if guard is None else [guard, *statements], later, while_waiting)
         except psycopg.Error as error:
             if self.driver.closed or leaves_doubt(error):
                 raise self._outcome_unknown() from error
             raise
         self._open = False
 
-    def _write_pipelined(self, statements: Sequence[Statement], and_then: Callable[[], Sequence[Statement]]) -> None:
-        commands = [*self._beginning(), *map(_command, statements)]
-        self._wire.exchange(commands, lambda: [*map(_command, and_then()), _COMMIT])
+    def _write_pipelined(
+        self, statements: Sequence[Statement], later: Sequence[Later], while_waiting: Callable[[], object]
+    ) -> None:
+        *between, last = later or (tuple,)
+        self._wire.exchange(
+            [*self._beginning(), *map(_command, statements)],
+            *(partial(_commands_of, find) for find in between),
+            lambda: [*_commands_of(last), _COMMIT],
+            partial(_work, while_waiting),
+        )
 
     def end(self) -> None:
         if self._open and not self.driver.closed:
@@ -123,12 +127,10 @@ class PostgresSession(Session):
     def _is_lost(self) -> bool:
         return self._connection.connection.driver_connection is None or self.driver.closed
 
-    def _exchange(
-        self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]] = tuple
-    ) -> list[list[Row]]:
+    def _exchange(self, commands: Sequence[Command], *later: Callable[[], Sequence[Command]]) -> list[list[Row]]:
         """Run commands in one round trip, after BEGIN and the question for the format where nothing has begun."""
         opening = self._opening()
-        results = self._wire.exchange([*opening, *commands], and_then)
+        results = self._wire.exchange([*opening, *commands], *later)
         self._note_opening(opening, results)
         return results[len(opening) :]
 
@@ -188,6 +190,16 @@ def _messages(copy: psycopg.Copy, pgconn: psycopg.pq.abc.PGconn) -> Iterator[Buf
     failed = next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None)
     if failed is not None:
         raise error_from_result(failed, copy.connection.info.encoding)
+
+
+def _commands_of(find: Later) -> list[Command]:
+    return [*map(_command, find())]
+
+
+def _work(act: Callable[[], object]) -> Sequence[Command]:
+    """Do something that nothing is to be sent for."""
+    act()
+    return ()
 
 
 def _command(statement: Statement) -> Command:

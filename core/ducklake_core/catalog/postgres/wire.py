@@ -100,16 +100,16 @@ class Wire:
         """What a transaction must set for itself: behind a pooler, its connection is another's before and after."""
         return () if self._prepares else (f"SET LOCAL {self._lock_timeout}",)
 
-    def exchange(self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]] = tuple) -> list[Rows]:
+    def exchange(self, commands: Sequence[Command], *later: Callable[[], Sequence[Command]]) -> list[Rows]:
         """Run commands in one round trip and return the rows of each; raise the first error of the server.
 
-        `and_then` is called when they are on their way; what it returns is sent after them.
+        The first of `later` is called when they are on their way; what it returns is sent after them, and so on.
         """
-        return [[row for result in found for row in self._rows(result)] for found in self._results(commands, and_then)]
+        return [[row for result in found for row in self._rows(result)] for found in self._results(commands, *later)]
 
     def exchange_raw(self, commands: Sequence[Command]) -> list[list[bytes | None]]:
         """Run queries of at most one row each in one round trip; return its values in their binary form, or none."""
-        results = [found for [found] in self._results(commands, tuple)]
+        results = [found for [found] in self._results(commands)]
         return [
             [result.get_value(0, index) for index in range(result.nfields)] if result.ntuples else []
             for result in results
@@ -119,14 +119,14 @@ class Wire:
         self, commands: Sequence[Command], raw: range
     ) -> tuple[list[Rows], list[list[list[bytes | None]]]]:
         """Run commands in one round trip; return the rows of each, and those of some as cells in their binary form."""
-        results = self._results(commands, tuple)
+        results = self._results(commands)
         told = [
             [] if i in raw else [row for one in found for row in self._rows(one)] for i, found in enumerate(results)
         ]
         return told, [[row for one in results[i] for row in _cells(one)] for i in raw]
 
     def _results(
-        self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]]
+        self, commands: Sequence[Command], *later: Callable[[], Sequence[Command]]
     ) -> list[list[pq.abc.PGresult]]:
         """Return the results of each command that have rows.
 
@@ -137,37 +137,33 @@ class Wire:
         if self._made > MAX_PREPARED and is_first:
             self._forget_prepared()
         sent = [*commands]
-
-        def send_more() -> Sequence[Command]:
-            more = and_then()
-            sent.extend(more)
-            return more
-
         try:
-            return self._exchange_once(commands, send_more)
+            return self._exchange_once(sent, later)
         except (InvalidSqlStatementName, DuplicatePreparedStatement) as error:
             self._prepares = False
             if not is_first:  # what came before is lost with the transaction
                 raise psycopg.OperationalError(f"the server is not the one it was: {error}") from error
         self._driver.rollback()
-        return self._exchange_once(sent, tuple)
+        return self._exchange_once(sent, ())
 
     def _exchange_once(
-        self, commands: Sequence[Command], and_then: Callable[[], Sequence[Command]]
+        self, sent: list[Command], later: Sequence[Callable[[], Sequence[Command]]]
     ) -> list[list[pq.abc.PGresult]]:
+        """Send commands, then the later ones, which are added to them, and return their results."""
         known = dict(self._names)
-        owners = self._send(_messages(commands, 0))
-        more: Sequence[Command] = ()
+        owners = self._send(_messages(sent, 0))
         try:
-            more = and_then()
-            owners += self._send(_messages(more, len(commands)))
+            for find_more in later:
+                more = find_more()
+                owners += self._send(_messages(more, len(sent))) if more else ()
+                sent += more
         finally:
             results = self._receive()
-        found: list[list[pq.abc.PGresult]] = [[] for _ in (*commands, *more)]
+        found: list[list[pq.abc.PGresult]] = [[] for _ in sent]
         for owner, result in zip(owners, results, strict=True):
             if result.status == _ERROR:
                 self._names = known
-                raise self._error(result, [*commands, *more][owner])
+                raise self._error(result, sent[owner])
             if result.status == _ROWS:
                 found[owner].append(result)
         return found
