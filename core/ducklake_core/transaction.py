@@ -100,11 +100,10 @@ class Transaction(TransactionAddedFiles, TransactionKeyedChanges, TransactionRep
         finally:  # an interrupt must leave no file behind, either
             if self._commit is None or self._commit.is_void:
                 self._remove_written()
-        if self.result.snapshot is not None:
+        if (made := self.result.snapshot) is not None:
             self._lake.known_tables.follow(self._commit.made if self._commit else None)
-            self._remove_superseded(self.result.snapshot.snapshot_id)
-        schema_version = None if self.result.snapshot is None else self.result.snapshot.schema_version
-        if self.result.base_is_gone or schema_version not in (None, self.base.schema_version):
+            self._remove_superseded(made.snapshot_id)
+        if self.result.base_is_gone or (made is not None and made.schema_version != self.base.schema_version):
             self._lake.forget()
         return self.result
 
