@@ -56,7 +56,7 @@ class RangeBatches:
         self._query: FeedQuery | None = None
 
     def __call__(self, ranges: DataFrame, batch_id: int) -> None:
-        for start, end in ranges.collect():
+        for start, end in ranges.collect() if self._source is None else [self._source.take_range()]:
             self._function(self.frame(ranges.sparkSession, start, end), batch_id)
 
     def frame(self, spark: SparkSession, start: str | None, end: str) -> DataFrame:

@@ -11,7 +11,6 @@ import json
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 # Spark's own convention
 
 from ducklake_sources.feed_query import FeedQuery
 from ducklake_sources.offsets import FeedOffset
@@ -19,6 +18,7 @@ from ducklake_sources.options import SourceOptions
 from ducklake_sources.ranges import RANGE_SCHEMA
 
 JavaObject: TypeAlias = Any  # an object of the JVM
+Range: TypeAlias = tuple[str | None, str]  # the two offsets of a batch as JSON, no start for the first batch
 _QUERY_ID = "sql.streaming.queryId"  # the local property in which Spark tells it to whom it asks
 
 
@@ -37,6 +37,7 @@ class DriverSource:
         self._spark = spark
         self._options = options
         self._queries: dict[str | None, FeedQuery] = {}
+        self._ranges: dict[str | None, Range] = {}
 
     def frame(self) -> DataFrame | None:
         """Return a stream of ranges; None when this session cannot ask an object of Python, or is another Spark."""
@@ -62,10 +63,14 @@ class DriverSource:
     @property
     def query(self) -> FeedQuery:
         """The query of the thread that asks."""
-        query_id = self._spark.sparkContext.getLocalProperty(_QUERY_ID)
+        query_id = self._query_id
         if query_id not in self._queries:
             self._queries[query_id] = FeedQuery(self._options, None)
         return self._queries[query_id]
+
+    def take_range(self) -> Range:
+        """Return the range of the batch that Spark now hands to the function of the thread that asks."""
+        return self._ranges.pop(self._query_id)
 
     # ---- what Spark asks
 
@@ -102,17 +107,20 @@ class DriverSource:
         return self._to_java(self.query.newest())
 
     def getBatch(self, start: JavaObject, end: JavaObject) -> JavaObject:  # noqa: N802 # Spark's name
-        """Return the two offsets in one row, no start for the first batch. Spark may ask for one that it has done."""
-        begin = F.lit(start.get().json() if start.isDefined() else None).cast("string")
-        row: JavaObject = self._spark.range(1).select(begin, F.lit(end.json()))
-        rows = row._jdf.queryExecution().toRdd()  # noqa: SLF001 # there is no public way to say that it is of a stream
+        """Return a frame without rows: nobody reads it, for a job of Spark's takes longer than `take_range`.
+
+        Spark may ask for a batch that it has done, before it asks for the next one.
+        """
+        self._ranges[self._query_id] = (start.get().json() if start.isDefined() else None, end.json())
+        rows = self._spark.sparkContext._jsc.emptyRDD().rdd()  # noqa: SLF001 # no public way says that it is of a stream
         return self._session.internalCreateDataFrame(rows, self.schema(), True)  # noqa: FBT003 # Java's
 
     def commit(self, end: JavaObject) -> None:
         self.query.commit(_parse(end))
 
     def stop(self) -> None:
-        query = self._queries.pop(self._spark.sparkContext.getLocalProperty(_QUERY_ID), None)
+        self._ranges.pop(self._query_id, None)
+        query = self._queries.pop(self._query_id, None)
         if query is not None:
             query.stop()
 
@@ -126,6 +134,10 @@ class DriverSource:
         return self is other
 
     # ---- Java's values
+
+    @property
+    def _query_id(self) -> str | None:
+        return self._spark.sparkContext.getLocalProperty(_QUERY_ID)
 
     @property
     def _session(self) -> JavaObject:
