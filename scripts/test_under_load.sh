@@ -3,7 +3,8 @@
 # ROUNDS: how many times (3); what follows goes to pytest.
 # AT_ONCE: empty: one round after the other beside busy processes, until the first failure. Not empty: all rounds at
 # the same time, so that each is the load of the others: three rounds are twice the cores to each of them, and take the
-# time of three suites in place of nine.
+# time of three suites in place of nine. Tests with Spark take up to 4 GB in each worker, so 24 GB in three rounds on two
+# cores: where there is less, give a few folders at a time.
 # What is started ends with this script, however it ends.
 set -euo pipefail
 set -m # what is started has a process group of its own
